@@ -1,0 +1,1 @@
+"""Feeds machine-learning training from ArrayRecord shards."""

@@ -1,0 +1,1 @@
+"""A thin command line over the public API."""

@@ -1,0 +1,1 @@
+"""The ArrayRecord file format: bytes of a file in, records out."""

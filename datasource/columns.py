@@ -1,0 +1,83 @@
+"""From a list of examples to columns: every leaf one array with a leading batch axis."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["Columns", "stack"]
+
+# What a batch is made of: an array, or a dict, tuple, named tuple or dataclass of columns, as the examples were.
+Columns: TypeAlias = Any
+
+
+def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
+    """Return ``examples``, all of one structure, as one structure of arrays of shape ``(len(examples), ...)``.
+
+        dict, tuple, named tuple, dataclass     the same type, of columns
+        array, NumPy scalar, list of numbers    ``np.stack``; dtypes promoted as NumPy promotes them
+        int, float, bool                        int64, float64, bool (uint64 where int64 does not reach)
+        str, bytes, None, anything else         an object array of shape ``(len(examples),)``
+
+    Args:
+      examples: Any number of them; none at all gives an empty float64 array, as NumPy does.
+      path: Where in the example this is, for error messages: ``"image"``, ``"objects/bbox"``.
+
+    Raises:
+      ValueError: Structures or shapes differ; names the field, the two shapes, and which examples.
+    """
+    if not examples:
+        return np.empty(0)
+    first = examples[0]
+    if isinstance(first, Mapping):
+        for number, example in enumerate(examples):
+            if not isinstance(example, Mapping) or example.keys() != first.keys():
+                raise ValueError(_mismatch(path, f"keys {sorted(first)}", number, _structure(example)))
+        return {key: stack([e[key] for e in examples], path=f"{path}/{key}" if path else str(key)) for key in first}
+    if isinstance(first, tuple):
+        for number, example in enumerate(examples):
+            if type(example) is not type(first) or len(example) != len(first):
+                raise ValueError(_mismatch(path, f"a tuple of {len(first)}", number, _structure(example)))
+        names = getattr(first, "_fields", range(len(first)))
+        fields = [stack([e[k] for e in examples], path=f"{path}/{name}".lstrip("/")) for k, name in enumerate(names)]
+        return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
+    if dataclasses.is_dataclass(first) and not isinstance(first, type):
+        names = [field.name for field in dataclasses.fields(first)]
+        columns = {n: stack([getattr(e, n) for e in examples], path=f"{path}/{n}".lstrip("/")) for n in names}
+        return dataclasses.replace(first, **columns)
+    return _stack_leaf(examples, path)
+
+
+def _stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
+    first = examples[0]
+    if isinstance(first, (np.ndarray, np.generic, list, int, float, complex)):
+        try:
+            # One call for scalars and for arrays; ragged input raises here and is explained below.
+            arrays = [np.asarray(example) for example in examples]
+        except ValueError:
+            arrays = []
+        if arrays and all(array.dtype.kind in "biufcVO" for array in arrays):
+            shape = arrays[0].shape
+            for number, array in enumerate(arrays):
+                if array.shape != shape:
+                    raise ValueError(_mismatch(path, f"shape {shape}", number, f"shape {array.shape}"))
+            return np.stack(arrays)
+    column = np.empty(len(examples), object)
+    column[:] = examples if not isinstance(first, (list, np.ndarray)) else [*examples]
+    return column
+
+
+def _structure(example: object) -> str:
+    if isinstance(example, Mapping):
+        return f"keys {sorted(example)}"
+    if isinstance(example, tuple):
+        return f"a tuple of {len(example)}"
+    return type(example).__name__
+
+
+def _mismatch(path: str, expected: str, number: int, got: str) -> str:
+    where = f"field {path!r}" if path else "the examples"
+    return f"{where}: example 0 of the batch has {expected}, example {number} has {got}; make them equal in a transform"

@@ -1,0 +1,1 @@
+"""tf.train.Example: records to values and back, without TensorFlow."""

@@ -1,0 +1,211 @@
+"""What a source promises, and the part of the promise that is the same for all of them."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from .columns import Columns, stack
+
+__all__ = ["BaseSource", "IndexView", "Indices", "Source"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Indices: TypeAlias = npt.NDArray[np.int64]
+
+
+@runtime_checkable
+class Source(Protocol[T_co]):
+    """The least that a loader needs: a length, and any element by its number.
+
+    A source that also has ``__getitems__(indices) -> list`` or ``read_batch(indices) -> columns`` is read that way, many
+    elements at once.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+class BaseSource(ABC, Sequence[T]):
+    """A random-access sequence, complete once ``_read_one`` and ``__len__`` are given.
+
+        source[3], source[-1], source[np.int64(3)]      one element
+        source[10:20:2]                                 a lazy view; reads nothing
+        source[[3, 1, 1]], source[np.array([3, 1])]     a list, in the asked order, duplicates kept
+        source.read_batch([3, 1, 1])                    the same elements as columns, each with a leading batch axis
+
+    An index outside ``-len(self) <= index < len(self)`` raises ``IndexError``, one that is no integer ``TypeError``.
+    Sources are safe to read from many threads, after ``fork``, and pickle without the data they read.
+    """
+
+    # -- what a subclass gives ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of elements."""
+
+    @abstractmethod
+    def _read_one(self, index: int) -> T:
+        """Return element ``0 <= index < len(self)``; the bound holds already."""
+
+    def _read_many(self, indices: Indices) -> list[T]:
+        """Return the elements at ``indices``, all within bounds, in that order."""
+        return [self._read_one(index) for index in indices.tolist()]
+
+    def _read_columns(self, indices: Indices) -> Columns:
+        """Return the elements at ``indices``, all within bounds, as columns."""
+        return stack(self._read_many(indices))
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A short hexadecimal digest of what is read and in which order: equal for equal sources, stable over processes."""
+
+    def close(self) -> None:  # noqa: B027 - most sources own nothing
+        """Release files and mappings. Reading afterwards raises ``ValueError``."""
+
+    # -- the contract ---------------------------------------------------------------------------------------------
+
+    @overload
+    def __getitem__(self, key: int, /) -> T: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> IndexView[T]: ...
+    @overload
+    def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> list[T]: ...
+
+    def __getitem__(self, key: Any, /) -> Any:
+        if isinstance(key, slice):
+            return IndexView(self, range(*key.indices(len(self))))
+        if isinstance(key, (list, tuple)) or (isinstance(key, np.ndarray) and key.ndim > 0):
+            return self.__getitems__(key)
+        index = operator.index(key)
+        length = len(self)
+        if not -length <= index < length:
+            raise IndexError(f"index {index} is out of range for {self._describe_length()}")
+        return self._read_one(index % length)
+
+    def __getitems__(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[T]:
+        """Return the elements at ``indices`` as a list, in the asked order, duplicates kept (torch's batched read)."""
+        return self._read_many(self._normalise(indices))
+
+    def read_batch(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Columns:
+        """Return the elements at ``indices`` as columns: every leaf an array of shape ``(len(indices), ...)``."""
+        return self._read_columns(self._normalise(indices))
+
+    def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> IndexView[T]:
+        """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
+
+        The view holds the indices (8 bytes each); a regular step, as in ``source[a:b:c]``, costs nothing.
+        """
+        return IndexView(self, self._normalise(indices))
+
+    def __iter__(self) -> Iterator[T]:
+        # By blocks: reading many at once is several times cheaper than one by one, and 64 are soon there.
+        for start in range(0, len(self), 64):
+            yield from self._read_many(np.arange(start, min(start + 64, len(self)), dtype=np.int64))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- helpers --------------------------------------------------------------------------------------------------
+
+    def _describe_length(self) -> str:
+        return f"{len(self)} elements"
+
+    def _normalise(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Indices:
+        """Return ``indices`` as int64 within ``[0, len(self))``, or raise naming the first that does not fit."""
+        array = np.asarray(indices)
+        if array.ndim != 1:
+            raise TypeError(f"indices must be one-dimensional, got shape {array.shape}")
+        if array.size == 0:
+            return np.empty(0, np.int64)
+        if array.dtype.kind not in "iu":
+            # Python integers past 64 bits, mixed types and floats end here; operator.index names the culprit.
+            for index in indices:
+                self[operator.index(index) : 0]
+            raise TypeError(f"indices must be integers, got {array.dtype}")
+        length = len(self)
+        bad = (array < -length) | (array >= length)
+        if bad.any():
+            index = int(array[bad.argmax()])
+            raise IndexError(f"index {index} is out of range for {self._describe_length()}")
+        result = array.astype(np.int64, copy=False)
+        negative = result < 0
+        return np.where(negative, result + length, result) if negative.any() else result
+
+
+class IndexView(BaseSource[T]):
+    """Some elements of a source, by number; made by slicing and ``select``. Reads nothing until asked.
+
+    Views of views collapse into one: however deep, an element costs one lookup.
+    """
+
+    def __init__(self, source: BaseSource[T], indices: range | Indices) -> None:
+        if isinstance(source, IndexView):
+            source, indices = source._source, _compose(source._indices, indices)
+        self._source = source
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def _read_one(self, index: int) -> T:
+        return self._source._read_one(int(self._indices[index]))
+
+    def _read_many(self, indices: Indices) -> list[T]:
+        return self._source._read_many(self._lookup(indices))
+
+    def _read_columns(self, indices: Indices) -> Columns:
+        return self._source._read_columns(self._lookup(indices))
+
+    def _lookup(self, indices: Indices) -> Indices:
+        if isinstance(self._indices, range):
+            return indices * self._indices.step + self._indices.start
+        return self._indices[indices]
+
+    @property
+    def fingerprint(self) -> str:
+        from hashlib import blake2b
+
+        digest = blake2b(self._source.fingerprint.encode(), digest_size=8)
+        if isinstance(self._indices, range):
+            digest.update(f"range {self._indices.start} {len(self._indices)} {self._indices.step}".encode())
+        else:
+            digest.update(self._indices.astype("<i8", copy=False).tobytes())
+        return digest.hexdigest()
+
+    def close(self) -> None:
+        self._source.close()
+
+    def __repr__(self) -> str:
+        which = (
+            f"[{self._indices.start}:{self._indices.stop}:{self._indices.step}]"
+            if isinstance(self._indices, range)
+            else ".select(...)"
+        )
+        return f"<{len(self)} of {self._source!r}{which}>"
+
+
+def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
+    """Return ``outer[inner]``."""
+    if isinstance(inner, range):
+        start, stop, step = inner.start, inner.stop, inner.step
+        if isinstance(outer, range):
+            # An empty range, or one that runs down past 0, has ends that are no positions; len() is what counts.
+            first = outer.start + start * outer.step
+            return range(first, first + len(inner) * step * outer.step, step * outer.step)
+        return outer[start : None if stop < 0 else stop : step] if len(inner) else outer[:0]
+    return np.asarray(inner) * outer.step + outer.start if isinstance(outer, range) else outer[inner]

@@ -1,0 +1,1 @@
+"""Batches out: plan, collate, prefetch, state. Imports datasource and samplers."""
