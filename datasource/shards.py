@@ -45,10 +45,9 @@ def expand_paths(paths: Paths) -> list[Shard]:
       TypeError: Something in ``paths`` is no path.
       ValueError: ``paths`` is empty, or a slice ends before it starts.
     """
-    single = isinstance(paths, (str, os.PathLike))
-    if not single and not isinstance(paths, Iterable):
+    if not isinstance(paths, (str, os.PathLike, Iterable)):
         raise TypeError(f"paths must be a path, a glob or a list of them, got {type(paths).__name__}")
-    names = [paths] if single else list(paths)
+    names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not names:
         raise ValueError("paths is empty: name at least one shard")
     return [shard for name in names for shard in _expand(name)]
@@ -84,7 +83,9 @@ def _expand_counted(prefix: str, count: int) -> list[Shard]:
     missing = [path for path in found if not os.path.exists(path)]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        raise ShardNotFoundError(f"{len(missing)} of {count} shards are missing: {', '.join(missing[:5])}{more}", prefix)
+        raise ShardNotFoundError(
+            f"{len(missing)} of {count} shards are missing: {', '.join(missing[:5])}{more}", prefix
+        )
     return [Shard(path) for path in found]
 
 

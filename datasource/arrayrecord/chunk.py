@@ -16,11 +16,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..varint import decode_varint, decode_varints
 from .codecs import decompress
 from .highwayhash import hash_bytes
-from .varint import decode_varint, decode_varints
 
-__all__ = ["CHUNK_HEADER_BYTES", "SIMPLE", "ChunkError", "ChunkHeader", "Group", "decode_group", "decode_record", "parse_header"]
+__all__ = [
+    "CHUNK_HEADER_BYTES",
+    "SIMPLE",
+    "ChunkError",
+    "ChunkHeader",
+    "Group",
+    "decode_group",
+    "decode_record",
+    "parse_header",
+]
 
 CHUNK_HEADER_BYTES = 40
 SIMPLE = ord("r")
@@ -96,7 +105,11 @@ def _open_data(chunk: memoryview, num_records: int, decoded_size: int) -> tuple[
     header = parse_header(chunk)
     if header.kind != SIMPLE:
         kind = _KINDS.get(header.kind, f"unknown ({header.kind:#04x})")
-        hint = "; array-record's own reader reads it, or write it again without `transpose`" if kind == "transposed" else ""
+        hint = (
+            "; array-record's own reader reads it, or write it again without `transpose`"
+            if kind == "transposed"
+            else ""
+        )
         raise ChunkError(f"a {kind} chunk stands where the index says records are{hint}", 24)
     if header.num_records != num_records or header.decoded_size != decoded_size:
         raise ChunkError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 __all__ = ["CODECS", "CodecError", "decompress"]
 
@@ -32,9 +33,10 @@ def decompress(codec: int, data: memoryview, size: int) -> bytes | memoryview:
         # riegeli writes the frame of an empty buffer or leaves it out; either way nothing is to be read from it.
         return b""
     try:
-        return _DECODERS[codec](data, size)
+        decoder = _DECODERS[codec]
     except KeyError:
         raise CodecError(f"unknown compression {codec:#04x} (known: none, zstd, brotli, snappy)") from None
+    return decoder(data, size)
 
 
 def _decompress_zstd(data: memoryview, size: int) -> bytes:
@@ -83,4 +85,8 @@ def _decompress_snappy(data: memoryview, size: int) -> memoryview:
     return memoryview(out)
 
 
-_DECODERS = {ord("z"): _decompress_zstd, ord("b"): _decompress_brotli, ord("s"): _decompress_snappy}
+_DECODERS: dict[int, Callable[[memoryview, int], bytes | memoryview]] = {
+    ord("z"): _decompress_zstd,
+    ord("b"): _decompress_brotli,
+    ord("s"): _decompress_snappy,
+}

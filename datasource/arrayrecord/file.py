@@ -6,35 +6,19 @@ import errno
 import mmap
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError, DataError, ShardNotFoundError
+from ..pieces import Piece, join
 from .blocks import BLOCK_BYTES, USABLE_BYTES, strip_block_headers, to_physical
 
-__all__ = ["Io", "Piece", "ShardFile", "open_file"]
+__all__ = ["Io", "ShardFile", "open_file"]
 
 Io = Literal["mmap", "pread"]
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Byte ranges that lie in one buffer: range ``k`` is ``buffer[starts[k] : starts[k] + sizes[k]]``.
-
-    Attributes:
-      rows: Which of the asked ranges these are, int64.
-      buffer: uint8, not to be written to: it may be the file itself.
-      starts, sizes: int64, one a row.
-    """
-
-    rows: Ints
-    buffer: npt.NDArray[np.uint8]
-    starts: Ints
-    sizes: Ints
 
 
 class ShardFile(ABC):
@@ -120,7 +104,7 @@ class _MappedFile(ShardFile):
     def _join(self, rows: Ints, starts: Ints, sizes: Ints) -> Piece:
         ends = np.cumsum(sizes)
         joined = np.empty(int(ends[-1]), np.uint8)
-        out, view = memoryview(joined), self._view
+        out, view = joined.data, self._view
         place = 0
         for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
             physical = start + 24 * (start // USABLE_BYTES + 1)
@@ -170,9 +154,8 @@ class _PreadFile(ShardFile):
         return b"".join(pieces)
 
     def gather(self, starts: Ints, sizes: Ints) -> list[Piece]:
-        ends = np.cumsum(sizes)
-        joined = b"".join([self.read(*extent) for extent in zip(starts.tolist(), sizes.tolist(), strict=True)])
-        return [Piece(np.arange(starts.size), np.frombuffer(joined, np.uint8), ends - sizes, sizes)]
+        extents = zip(starts.tolist(), sizes.tolist(), strict=True)
+        return [join(np.arange(starts.size), [self.read(*extent) for extent in extents])]
 
     def close(self) -> None:
         if self._handle >= 0:

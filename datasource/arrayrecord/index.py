@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..varint import decode_varint, decode_varints
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_logical
 from .chunk import CHUNK_HEADER_BYTES, ChunkError, Group, check_hashes, decode_group, parse_header
-from .varint import decode_varint, decode_varints
 
 __all__ = ["MAGIC", "IndexFormatError", "ShardIndex", "read_index"]
 
@@ -104,9 +104,11 @@ def _read_postscript(read: Callable[[int, int], memoryview], file_bytes: int, ch
             "written, or is something else; copy it again",
             offset,
         ) from None
-    footer = fields.get(1, 0)
+    footer: int = fields.get(1, 0)
     if not _FIRST_CHUNK <= footer <= offset - CHUNK_HEADER_BYTES:
-        raise IndexFormatError(f"the postscript puts the footer at byte {footer}, outside {_FIRST_CHUNK}..{offset}", offset)
+        raise IndexFormatError(
+            f"the postscript puts the footer at byte {footer}, outside {_FIRST_CHUNK}..{offset}", offset
+        )
     return footer
 
 

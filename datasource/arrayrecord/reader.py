@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError
+from ..pieces import Piece, gather, join
 from .blocks import to_physical
 from .cache import GroupCache
-from .chunk import CHUNK_HEADER_BYTES, SIMPLE, ChunkError, Group, check_hashes, decode_group, decode_record, parse_header
-from .file import Io, Piece, open_file
+from .chunk import (
+    CHUNK_HEADER_BYTES,
+    SIMPLE,
+    ChunkError,
+    Group,
+    check_hashes,
+    decode_group,
+    decode_record,
+    parse_header,
+)
+from .file import Io, open_file
 from .highwayhash import hash_many
 from .index import IndexFormatError, read_index
 
@@ -54,8 +64,8 @@ class ShardReader:
         except IndexFormatError as error:
             raise CorruptShardError(error.message, path, None, error.offset) from None
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
-        self._starts = memoryview(self.index.starts)
-        self._sizes = memoryview(self.index.decoded_sizes)
+        self._starts = self.index.starts.data
+        self._sizes = self.index.decoded_sizes.data
 
     @property
     def num_records(self) -> int:
@@ -118,7 +128,7 @@ class ShardReader:
             return []
         if int(piece.sizes.min()) < _SINGLE.size:
             return self._decode_each(piece, records, sizes)
-        headers = _every(piece.buffer, _SINGLE_DTYPE)[piece.starts]
+        headers = gather(piece.buffer, piece.starts, _SINGLE_DTYPE)[:, 0]
         data_sizes = headers["data_size"].astype(np.int64)
         values = _SINGLE.size + headers["sizes_bytes"].astype(np.int64)
         plain = headers["codec"] == 0
@@ -141,15 +151,16 @@ class ShardReader:
     def _hashes_match(self, piece: Piece, rows: Ints, data_sizes: Ints) -> npt.NDArray[np.bool_]:
         """Return for each of ``rows`` of a piece whether both HighwayHash-64 of its chunk match."""
         starts = piece.starts[rows]
-        stored = _every(piece.buffer, np.dtype("<u8"))
+        stored = gather(piece.buffer, starts, "<u8", 3)
         header_hashes = hash_many(piece.buffer, starts + 8, np.full(rows.size, CHUNK_HEADER_BYTES - 8))
         data_hashes = hash_many(piece.buffer, starts + CHUNK_HEADER_BYTES, data_sizes[rows])
-        return (header_hashes == stored[starts]) & (data_hashes == stored[starts + 16])
+        same: npt.NDArray[np.bool_] = (header_hashes == stored[:, 0]) & (data_hashes == stored[:, 2])
+        return same
 
     def _decode_each(self, piece: Piece, records: Ints, sizes: Ints) -> list[Piece]:
         """Decode chunks of one record one by one, compressed ones for a start, into a buffer of their own."""
-        view = memoryview(piece.buffer)
-        decoded = []
+        view = piece.buffer.data
+        decoded: list[bytes | memoryview] = []
         rows = zip(records.tolist(), sizes.tolist(), piece.starts.tolist(), piece.sizes.tolist(), strict=True)
         for record, size, start, span in rows:
             chunk = view[start : start + span]
@@ -159,14 +170,13 @@ class ShardReader:
                 decoded.append(decode_record(chunk, size))
             except ChunkError as error:
                 raise self._explain(error, record, record) from None
-        ends = np.cumsum(sizes)
-        return [Piece(piece.rows, np.frombuffer(b"".join(decoded), np.uint8), ends - sizes, sizes)]
+        return [join(piece.rows, decoded)]
 
     def _read_many_grouped(self, records: Ints) -> list[Piece]:
         chunks, places = self.index.locate(records)
         # Chunk by chunk, so that each is decompressed once, whatever order was asked for.
         order = np.argsort(chunks, kind="stable")
-        found: list[bytes] = []
+        found: list[bytes | memoryview] = []
         last, group = -1, None
         for chunk, place, record in zip(
             chunks[order].tolist(), places[order].tolist(), records[order].tolist(), strict=True
@@ -174,9 +184,7 @@ class ShardReader:
             if chunk != last or group is None:
                 group, last = self._read_group(chunk, record), chunk
             found.append(group.record(place))
-        sizes = np.fromiter(map(len, found), np.int64, len(found))
-        ends = np.cumsum(sizes)
-        return [Piece(order, np.frombuffer(b"".join(found), np.uint8), ends - sizes, sizes)]
+        return [join(order, found)]
 
     def _read_group(self, chunk: int, record: int) -> Group:
         """Return the records of one chunk; ``record`` is the one it is read for, to name it in an error."""
@@ -221,8 +229,3 @@ class ShardReader:
     def _explain(self, error: ChunkError, chunk: int, record: int) -> CorruptShardError:
         offset = to_physical(self._starts[chunk] + error.offset)
         return CorruptShardError(f"{error.message}. Copy the file again, or leave it out", self.path, record, offset)
-
-
-def _every(buffer: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """View a buffer as one ``dtype`` at every byte offset, so that indexing it with offsets gathers in one call."""
-    return np.ndarray((buffer.size - dtype.itemsize + 1,), dtype, buffer, 0, (1,))

@@ -16,10 +16,11 @@ import numpy as np
 
 from ..columns import Columns
 from ..errors import CorruptShardError
+from ..pieces import Piece
 from ..shards import Paths, Shard, expand_paths
 from ..source import BaseSource, Indices
 from .cache import GroupCache
-from .file import Io, Piece
+from .file import Io
 from .reader import Check, ShardReader
 
 __all__ = ["ArrayRecordDataSource"]
@@ -116,8 +117,10 @@ class ArrayRecordDataSource(BaseSource[bytes]):
     def _read_many(self, indices: Indices) -> list[bytes]:
         records: list[Any] = [None] * indices.size
         for piece in self.gather(indices):
-            view = memoryview(piece.buffer)
-            extents = zip(piece.rows.tolist(), piece.starts.tolist(), (piece.starts + piece.sizes).tolist(), strict=True)
+            view = piece.buffer.data
+            extents = zip(
+                piece.rows.tolist(), piece.starts.tolist(), (piece.starts + piece.sizes).tolist(), strict=True
+            )
             for row, start, end in extents:
                 records[row] = bytes(view[start:end])
         return records
