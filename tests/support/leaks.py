@@ -13,6 +13,7 @@ import psutil
 
 # multiprocessing starts these once and keeps them for the life of the interpreter, whoever uses it.
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+_IN_MEMORY = ("/memfd:", "/dev/shm/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,19 @@ def _threads() -> set[str]:
 
 
 def _shared_memory() -> set[str]:
-    """Return segments in /dev/shm, and open files that live in memory though they have no name any more; Linux only."""
+    """Return segments in /dev/shm, and what is open or mapped of those that have no name (any more); Linux only."""
     names = {f"/dev/shm/{path.name}" for path in Path("/dev/shm").glob("*")}
     for link in Path("/proc/self/fd").glob("*"):
         try:
             target = str(link.readlink())
         except OSError:
             continue  # the directory's own descriptor is gone by now
-        if target.startswith(("/memfd:", "/dev/shm/")):
+        if target.startswith(_IN_MEMORY):
             names.add(f"descriptor {link.name} -> {target}")
+    maps = Path("/proc/self/maps")
+    for line in maps.read_text().splitlines() if maps.exists() else []:
+        # address, permissions, offset, device and inode come before the path
+        target = line.split(maxsplit=5)[-1]
+        if target.startswith(_IN_MEMORY):
+            names.add(f"mapping of {target}")
     return names
