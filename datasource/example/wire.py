@@ -54,9 +54,7 @@ def serialize_example(values: Mapping[str, WireValues]) -> bytes:
     features = b"".join(entries)
     record = b"\x0a%b%b" % (encode_varint(len(features)), features)
     if len(record) > _MAX_BYTES:
-        raise ValueError(
-            f"an example of {len(record)} bytes: no reader of tf.train.Example takes more than {_MAX_BYTES}"
-        )
+        raise ValueError(f"an example of {len(record)} bytes: no reader of tf.train.Example takes more than {_MAX_BYTES}")
     return record
 
 

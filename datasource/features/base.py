@@ -130,12 +130,14 @@ class LeafFeature(Feature):
     Attributes:
       parts: By suffix of the key, which list; ``{"": "bytes"}`` for most.
       count: Number of wire values of one element in its list, ``None`` where elements differ.
+      stored_raw: Whether a stored value is the array's own memory, so that decoding it is looking at it.
       optional: Whether the value may be ``None``, which is stored as nothing.
     """
 
     parts: Mapping[str, Kind]
     count: int | None = 1
     optional: bool = False
+    stored_raw: bool = False
 
     @property
     @abstractmethod
