@@ -31,7 +31,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
       name: What it is called, for ``repr`` and fingerprint, as "mnist/train".
 
     Raises, when read:
-      DecodeError: A record is not what the features promise; ``.path`` and ``.record`` say which, the message names the feature.
+      DecodeError: A record is not what the features promise; ``.path`` and ``.record`` say which, the message the feature.
       CorruptShardError: A file is damaged.
     """
 

@@ -135,7 +135,8 @@ class Extents:
         view = self._views.get(width)
         if view is None:
             view = self._views[width] = np.asarray(_Memory(self.base, self.span - width + 1, f"|V{width}"))
-        return view[self.offsets + start].view(dtype).reshape(-1, count)
+        found: npt.NDArray[Any] = view[self.offsets + start].view(dtype)
+        return found.reshape(-1, count)
 
     def differing(self, start: int, expected: npt.NDArray[Any], mask: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
         """Return which ranges do not hold ``expected``, words of 8 bytes or of 1, in the bits of ``mask`` at ``start``.

@@ -106,7 +106,7 @@ class BaseSource(ABC, Sequence[T]):
         return self._read_columns(self._normalise(indices))
 
     def read_batches(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]], bounds: Sequence[int]) -> list[Columns]:
-        """Return ``read_batch(indices[bounds[k] : bounds[k + 1]])`` for each ``k``: cheaper than one by one for small batches."""
+        """Return ``read_batch(indices[bounds[k] : bounds[k + 1]])`` for each ``k``: cheaper, for small batches."""
         return self._read_batches(self._normalise(indices), bounds)
 
     def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> IndexView[T]:

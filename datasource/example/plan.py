@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -50,8 +49,7 @@ class DecodePlan:
         self._features = features
         self._leaves = features.leaves()
         self._columnar = bool(self._leaves) and all(map(_takes_columns, self._leaves))
-        self._layouts: tuple[Layout, ...] = ()
-        self._learning = threading.Lock()
+        self._layouts: list[Layout] = []
         # By record, see _match; 0 until its first read. Memory is taken as it is written to.
         self._number_of = np.zeros(num_records if self._columnar else 0, np.uint8)
         # Flat features, the usual case, need no recursion to become a dict.
@@ -124,9 +122,9 @@ class DecodePlan:
                 self._decode_field(leaf, layout, Extents.joined([record]))
         except _OneByOne:
             return None
-        with self._learning:
-            self._layouts = (*self._layouts, layout)
-            return len(self._layouts)
+        # Appending is one step for other threads, and a forked child finds no lock held; two may keep the same layout twice.
+        self._layouts.append(layout)
+        return self._layouts.index(layout) + 1
 
     def _cut_batches(self, numbers: npt.NDArray[np.uint8], records: Extents, bounds: Sequence[int]) -> list[Columns]:
         """Return batches of records that all have a layout."""
@@ -226,7 +224,7 @@ def _column_shape(leaf: Leaf, count: int) -> tuple[int, ...]:
 
 def _takes_columns(leaf: Leaf) -> bool:
     """Whether a leaf's values all have one shape, and it decodes many at once: asked of it with values of zeros."""
-    if leaf.kind is None or leaf.columns_dtype == object or None in leaf.columns_shape:
+    if leaf.kind is None or leaf.columns_dtype.kind == "O" or None in leaf.columns_shape:
         return False
     size = math.prod(size for size in leaf.columns_shape if size is not None)
     if leaf.kind == "bytes":
