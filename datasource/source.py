@@ -69,7 +69,7 @@ class BaseSource(ABC, Sequence[T]):
     def fingerprint(self) -> str:
         """A short hexadecimal digest of what is read and in which order: equal for equal sources, stable over processes."""
 
-    def close(self) -> None:  # noqa: B027 - most sources own nothing
+    def close(self) -> None:
         """Release files and mappings. Reading afterwards raises ``ValueError``."""
 
     # -- the contract ---------------------------------------------------------------------------------------------
@@ -154,10 +154,9 @@ class IndexView(BaseSource[T]):
     """
 
     def __init__(self, source: BaseSource[T], indices: range | Indices) -> None:
-        if isinstance(source, IndexView):
-            source, indices = source._source, _compose(source._indices, indices)
-        self._source = source
-        self._indices = indices
+        inner = source._indices if isinstance(source, IndexView) else None
+        self._source: BaseSource[T] = source._source if isinstance(source, IndexView) else source
+        self._indices: range | Indices = indices if inner is None else _compose(inner, indices)
 
     def __len__(self) -> int:
         return len(self._indices)
