@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -74,6 +74,12 @@ class Feature(ABC):
     @abstractmethod
     def nest(self, values: Iterator[Any]) -> Any:
         """Return the decoded feature, taking the value of each leaf from ``values``, in the order of ``walk``."""
+
+    @abstractmethod
+    def map_leaves(
+        self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
+    ) -> Any:
+        """Return the same feature with ``change(leaf, its path)`` in the place of every leaf feature."""
 
     # -- JSON -----------------------------------------------------------------------------------------------------
 
@@ -188,6 +194,11 @@ class LeafFeature(Feature):
 
     def nest(self, values: Iterator[Any]) -> Any:
         return next(values)
+
+    def map_leaves(
+        self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
+    ) -> LeafFeature:
+        return change(self, path)
 
     def _details(self) -> dict[str, Any]:
         """Return what the ``repr`` shows after shape and dtype."""
