@@ -41,7 +41,7 @@ class Staging:
         os.makedirs(os.path.dirname(self.target), exist_ok=True)
         self.directory = f"{self.target}{_MARK}{secrets.token_hex(4)}"
         os.mkdir(self.directory)
-        self._lock = _lock(self.directory)
+        self._lock = _lock(self.directory, wait=True)
         # A forked child inherits this object; when it ends, it must not take the parent's work with it.
         self._owner = os.getpid()
 
@@ -49,18 +49,24 @@ class Staging:
         """Give the directory its final name.
 
         Raises:
-          DatasetExistsError: Something has taken the name meanwhile; the directory stays where it is.
+          DatasetExistsError: Something has taken the name meanwhile; the directory stays where it is, and complete.
         """
+        for name in os.listdir(self.directory):
+            sync(os.path.join(self.directory, name))
         sync(self.directory)
-        _refuse_existing(self.target)
         try:
+            # Replaces an empty directory, never one with something in it: of two writers at once, one wins.
             os.rename(self.directory, self.target)
         except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                _refuse_existing(self.target)
-            raise
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise DatasetExistsError(
+                f"something has taken this name meanwhile; the finished data set is {self.directory}, rename it yourself",
+                self.target,
+            ) from None
+        finally:
+            self._release()
         sync(os.path.dirname(self.target))
-        self._release()
 
     def discard(self) -> None:
         """Remove the directory and all that is in it."""
@@ -80,7 +86,7 @@ class Leftover:
 
     Attributes:
       directory: Where it is.
-      alive: Whether a process on this machine is still writing it.
+      alive: Whether a process on this machine is still writing it, or that cannot be known.
     """
 
     directory: str
@@ -99,7 +105,7 @@ def find_leftovers(path: str | os.PathLike[str]) -> list[Leftover]:
     found = []
     for entry in names:
         directory = os.path.join(parent, entry)
-        lock = _lock(directory)
+        lock = _lock(directory, wait=False)
         if lock is not None:
             os.close(lock)
         found.append(Leftover(directory, alive=lock is None))
@@ -136,23 +142,27 @@ def _refuse_existing(target: str) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        raise DatasetExistsError("a file stands where the data set is to be written; choose another path", target) from None
+        raise DatasetExistsError(
+            "a file stands where the data set is to be written; choose another path", target
+        ) from None
     if occupied:
         raise DatasetExistsError(
-            "this directory holds data already, which is never overwritten; write to another path, or delete it first", target
+            "this directory holds data already, which is never overwritten; write to another path, or delete it first",
+            target,
         )
 
 
-def _lock(directory: str) -> int | None:
-    """Return a handle that holds the only lock on a directory, or None if another holds it (or it is gone)."""
-    import fcntl
-
+def _lock(directory: str, *, wait: bool) -> int | None:
+    """Return a handle that holds the only lock on a directory; None if another has it, or there are no locks here."""
     try:
+        import fcntl
+
         handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (ImportError, OSError):
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Who asks whether a lock is held holds it for a moment; the writer waits for that moment to pass.
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
         return None

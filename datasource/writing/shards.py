@@ -76,7 +76,8 @@ class GrowingSplit:
             return
         size = len(record)
         if self._writer is None or (
-            self._shard_records and (self._shard_records >= self._most_records or self._shard_bytes + size > self._most_bytes)
+            self._shard_records
+            and (self._shard_records >= self._most_records or self._shard_bytes + size > self._most_bytes)
         ):
             self._roll()
         assert self._writer is not None
