@@ -1,0 +1,102 @@
+"""Format and size of an encoded image, read from its first bytes, so that a small file cannot claim a huge picture."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+__all__ = ["ImageHeader", "read_header"]
+
+
+class ImageHeader(NamedTuple):
+    """What an encoded image says about itself.
+
+    ``width`` and ``height`` are in pixels, 0 where the format keeps them somewhere else (TIFF). ``channels`` is 0 where the
+    decoder decides: palettes, transparency given apart from the pixels, CMYK.
+    """
+
+    format: str
+    width: int = 0
+    height: int = 0
+    channels: int = 0
+
+
+# https://www.w3.org/TR/png-3/#11IHDR: colour type to channels; a palette (3) decides by its entries.
+_PNG_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
+# https://www.w3.org/Graphics/JPEG/itu-t81.pdf, table B.1: the markers that start a frame, and those without a length.
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
+
+_PNG_SIZE = struct.Struct(">IIxB").unpack_from
+_JPEG_SIZE = struct.Struct(">HHB").unpack_from
+
+
+def read_header(data: bytes) -> ImageHeader | None:
+    """Return the header of PNG, JPEG, GIF, BMP, WebP or TIFF ``data``; ``None`` for anything else, or if it is cut off."""
+    try:
+        if data.startswith(b"\x89PNG\r\n\x1a\n"):
+            return _read_png(data)
+        if data.startswith(b"\xff\xd8"):
+            return _read_jpeg(data)
+        if data.startswith((b"GIF87a", b"GIF89a")):
+            return ImageHeader("gif", *struct.unpack_from("<HH", data, 6))
+        if data.startswith(b"BM"):
+            return _read_bmp(data)
+        if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+            return _read_webp(data)
+    except (struct.error, IndexError):
+        return None
+    if data.startswith((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")):
+        return ImageHeader("tiff")
+    return None
+
+
+def _read_png(data: bytes) -> ImageHeader | None:
+    if data[12:16] != b"IHDR":
+        return None
+    width, height, colour = _PNG_SIZE(data, 16)
+    channels = _PNG_CHANNELS.get(colour, 0)
+    if channels == 3 and data.find(b"tRNS", 33, data.find(b"IDAT", 33)) >= 0:
+        channels = 0  # One colour may be marked transparent.
+    return ImageHeader("png", width, height, channels)
+
+
+def _read_jpeg(data: bytes) -> ImageHeader | None:
+    at = 2
+    while at < len(data):
+        if data[at] != 0xFF:
+            return None
+        marker = data[at + 1]
+        if marker == 0xFF:  # Fill bytes may precede a marker.
+            at += 1
+        elif marker in _JPEG_ALONE:
+            at += 2
+        elif marker in _JPEG_FRAMES:
+            height, width, channels = _JPEG_SIZE(data, at + 5)
+            return ImageHeader("jpeg", width, height, channels if channels in (1, 3) else 0)
+        else:
+            at += 2 + max(data[at + 2] << 8 | data[at + 3], 2)
+    return None
+
+
+def _read_bmp(data: bytes) -> ImageHeader:
+    (size,) = struct.unpack_from("<I", data, 14)
+    if size == 12:  # The header of OS/2.
+        return ImageHeader("bmp", *struct.unpack_from("<HH", data, 18))
+    width, height = struct.unpack_from("<ii", data, 18)
+    return ImageHeader("bmp", abs(width), abs(height))  # A negative height means: top row first.
+
+
+def _read_webp(data: bytes) -> ImageHeader | None:
+    # https://developers.google.com/speed/webp/docs/riff_container
+    kind = data[12:16]
+    if kind == b"VP8X":
+        width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
+    elif kind == b"VP8 ":
+        width, height = (value & 0x3FFF for value in struct.unpack_from("<HH", data, 26))
+    elif kind == b"VP8L":
+        (bits,) = struct.unpack_from("<I", data, 21)
+        width, height = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    else:
+        return None
+    return ImageHeader("webp", width, height)

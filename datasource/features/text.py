@@ -1,0 +1,40 @@
+"""Text: UTF-8 bytes."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from ..errors import SchemaError
+from ..example.wire import WireValues
+from .base import Json
+from .dtypes import STRING
+from .tensor import Tensor
+
+__all__ = ["Text"]
+
+
+class Text(Tensor):
+    """A text, given as ``str`` or bytes, decoded as bytes, whether UTF-8 or not."""
+
+    json_class = "text_feature.Text"
+    content_key = "text"
+
+    def __init__(self, *, optional: bool = False, description: str = "", value_range: str = "") -> None:
+        super().__init__(shape=(), dtype=STRING, optional=optional, description=description, value_range=value_range)
+
+    def decode(self, values: WireValues) -> Any:
+        if type(values) is list and len(values) == 1:
+            return values[0]
+        return super().decode(values)
+
+    def to_content(self) -> Json:
+        return {}
+
+    @classmethod
+    def from_content(cls, content: Json) -> Self:
+        if content.get("use_encoder"):
+            raise SchemaError(
+                "a Text with an encoder holds token numbers whose vocabulary is not restored; prepare it as plain text"
+            )
+        # features.json does not say whether a text is optional, so one that is missing must be taken for None.
+        return cls(optional=True)
