@@ -179,9 +179,8 @@ def draw_contact_sheet(source: arrayfeed.Source, predictions: list[int], path: P
     draw = ImageDraw.Draw(sheet)
     for cell, (example, prediction) in enumerate(examples[: columns * rows]):
         left, top = cell % columns * side, cell // columns * (side + caption)
-        sheet.paste(
-            Image.fromarray(example["image"][..., 0]).resize((side, side), Image.Resampling.NEAREST), (left, top)
-        )
+        digit = Image.fromarray(example["image"][..., 0])
+        sheet.paste(digit.resize((side, side), Image.Resampling.NEAREST), (left, top))
         right = prediction == example["label"]
         text = str(prediction) if right else f"{prediction}, is {example['label']}"
         draw.text((left + 4, top + side + 2), text, fill="black" if right else "red")
