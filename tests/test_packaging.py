@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support.library import FOLDERS, ROOT, packages, sources
 
 SOURCES = sources()
