@@ -58,9 +58,7 @@ class IndexSampler(OrderedSampler):
     ) -> None:
         if check_count("num_records", num_records) > MAX_LENGTH:
             raise ValueError(f"num_records is {num_records}; it must be below 2**63")
-        super().__init__(
-            operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size
-        )
+        super().__init__(operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
         self._shuffle = bool(shuffle)
         self._seed = operator.index(seed)
         self._root = root_words(self._seed, _PURPOSE)

@@ -49,9 +49,7 @@ def read_state(
         raise StateError("the state has no 'sampler'; it was not written by a sampler's state_dict()")
     difference = describe_difference(saved, identity)
     if difference:
-        raise StateError(
-            f"the state belongs to another order: {difference}. Build the sampler as it was, or start a new epoch"
-        )
+        raise StateError(f"the state belongs to another order: {difference}. Build the sampler as it was, or start a new epoch")
     first_epoch, epoch, place = (_count(state, name) for name in ("first_epoch", "epoch", "global_place"))
     if epoch < first_epoch:
         raise StateError(f"the state is in epoch {epoch}, before its first epoch {first_epoch}")

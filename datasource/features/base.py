@@ -76,9 +76,7 @@ class Feature(ABC):
         """Return the decoded feature, taking the value of each leaf from ``values``, in the order of ``walk``."""
 
     @abstractmethod
-    def map_leaves(
-        self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
-    ) -> Any:
+    def map_leaves(self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()) -> Any:
         """Return the same feature with ``change(leaf, its path)`` in the place of every leaf feature."""
 
     # -- JSON -----------------------------------------------------------------------------------------------------
