@@ -22,7 +22,11 @@ Ints = npt.NDArray[np.int64]
 
 
 class ShardFile(ABC):
-    """One open file. Threads may read it; a forked child may go on reading it."""
+    """One open file. Threads may read it; a forked child may go on reading it.
+
+    What is read again and again is kept as a *place*: the physical start of a range in one block, or minus the logical start of
+    one that crosses a block boundary. Ranges turned into places lie within the file, and are not checked again.
+    """
 
     def __init__(self, path: str, file_bytes: int) -> None:
         self.path = path
@@ -33,8 +37,30 @@ class ShardFile(ABC):
         """Return ``size`` bytes from a logical position, without block headers; all must lie within the file."""
 
     @abstractmethod
+    def read_place(self, place: int, size: int) -> bytes:
+        """Return ``size`` bytes from a place."""
+
+    @abstractmethod
+    def gather_places(self, places: Ints, sizes: Ints) -> Extents:
+        """Return many ranges, each contiguous in memory: in place where they are, else copied."""
+
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
-        """Return many such ranges, each contiguous in memory: in place where they are, else copied."""
+        """Return many ranges from logical positions, each contiguous in memory.
+
+        Raises:
+          IndexError: One reaches out of the file.
+        """
+        if starts.size and (int(starts.min()) < 0 or int((starts + sizes).max()) > to_logical(self.file_bytes)):
+            raise IndexError(f"a range reaches out of the {self.file_bytes} bytes of {self.path}")
+        return self.gather_places(self.places_of(starts, sizes), sizes)
+
+    def places_of(self, starts: Ints, sizes: Ints) -> Ints:
+        """Return the places of ranges, all within the file, given by their logical starts."""
+        return np.where(starts % USABLE_BYTES + sizes <= USABLE_BYTES, to_physical(starts), -starts)
+
+    def place_of(self, start: int, size: int) -> int:
+        """Return the place of one such range."""
+        return to_physical(start) if start % USABLE_BYTES + size <= USABLE_BYTES else -start
 
     @abstractmethod
     def close(self) -> None:
@@ -82,6 +108,7 @@ class _MappedFile(ShardFile):
         self._map = mmap.mmap(handle, file_bytes, access=mmap.ACCESS_READ)
         self._view = memoryview(self._map)
         self._array = np.frombuffer(self._map, np.uint8)
+        self._base = self._array.ctypes.data
 
     def read(self, start: int, size: int) -> memoryview:
         physical = start + BLOCK_HEADER_BYTES * (start // USABLE_BYTES + 1)
@@ -90,19 +117,19 @@ class _MappedFile(ShardFile):
         end = to_physical(start + size - 1) + 1
         return memoryview(strip_block_headers(self._view[physical:end], physical))
 
-    def gather(self, starts: Ints, sizes: Ints) -> Extents:
-        if starts.size and (int(starts.min()) < 0 or int((starts + sizes).max()) > to_logical(self.file_bytes)):
-            raise IndexError(f"a range reaches out of the {self.file_bytes} bytes of {self.path}")
+    def read_place(self, place: int, size: int) -> bytes:
+        return self._map[place : place + size] if place > 0 else bytes(self.read(-place, size))
+
+    def gather_places(self, places: Ints, sizes: Ints) -> Extents:
         smallest = int(sizes.min()) if sizes.size else 0
-        base, offsets = self._array.ctypes.data, to_physical(starts)
-        crossing = np.flatnonzero(starts % USABLE_BYTES + sizes > USABLE_BYTES)
+        crossing = np.flatnonzero(places <= 0)
         if not crossing.size:
-            return Extents(base, offsets, sizes, self.file_bytes, smallest, (self._array,))
+            return Extents(self._base, places, sizes, self.file_bytes, smallest, (self._array,))
         # 1.3 % of 800-byte records cross a block boundary; those are put together in a buffer of their own.
-        joined = self._join(starts[crossing], sizes[crossing])
-        lowest = min(base, joined.base)
-        end = max(base + self.file_bytes, joined.base + joined.span)
-        offsets += base - lowest
+        joined = self._join(-places[crossing], sizes[crossing])
+        lowest = min(self._base, joined.base)
+        end = max(self._base + self.file_bytes, joined.base + joined.span)
+        offsets = places + (self._base - lowest)
         offsets[crossing] = joined.offsets + (joined.base - lowest)
         return Extents(lowest, offsets, sizes, end - lowest, smallest, (self._array, *joined.owners))
 
@@ -158,9 +185,15 @@ class _PreadFile(ShardFile):
             size, physical = size - len(data), physical + len(data)
         return b"".join(pieces)
 
-    def gather(self, starts: Ints, sizes: Ints) -> Extents:
-        extents = zip(starts.tolist(), sizes.tolist(), strict=True)
-        return Extents.joined([self.read(*extent) for extent in extents])
+    def read_place(self, place: int, size: int) -> bytes:
+        if place <= 0:
+            return bytes(self.read(-place, size))
+        data = os.pread(self._handle, size, place)
+        return data if len(data) == size else data + self._read_rest(size - len(data), place + len(data))
+
+    def gather_places(self, places: Ints, sizes: Ints) -> Extents:
+        ranges = zip(places.tolist(), sizes.tolist(), strict=True)
+        return Extents.joined([self.read_place(*each) for each in ranges])
 
     def close(self) -> None:
         if self._handle >= 0:

@@ -70,10 +70,10 @@ class ShardReader:
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self._starts = self.index.starts.data
         self._sizes = self.index.decoded_sizes.data
-        # By record: where behind its header a plain record starts, once its header was checked; 0 until then. Checking costs
-        # as much as three reads, so it is done on a process's first read. Threads may write the same byte twice.
-        self._known_array = np.zeros(0 if self.index.record_ends is not None else self.index.num_records, np.uint8)
-        self._known = self._known_array.data
+        # By record: its place in the file once its chunk was checked, if it is stored plain; 0 until then. Checking costs as
+        # much as three reads, so it is done on a process's first read. Threads may write the same number twice.
+        self._place_array = np.zeros(0 if self.index.record_ends is not None else self.index.num_records, np.int64)
+        self._places = self._place_array.data
 
     @property
     def num_records(self) -> int:
@@ -95,9 +95,9 @@ class ShardReader:
             chunks, places = self.index.locate(np.array([record]))
             return self._read_group(int(chunks[0]), record).record(int(places[0]))
         start, size = self._starts[record], self._sizes[record]
-        known = self._known[record]
-        if known:
-            return bytes(self._file.read(start + known, size))
+        place = self._places[record]
+        if place:
+            return self._file.read_place(place, size)
         span = self._starts[record + 1] - start
         try:
             if span > _LONG_BYTES or size > self._max_chunk_bytes or self._check == "hash":
@@ -108,7 +108,7 @@ class ShardReader:
                 values = _SINGLE.size + sizes_bytes
                 if codec == 0 and kind == _ONE_SIMPLE and decoded_size == size and sizes_bytes < 128:
                     if data_size + CHUNK_HEADER_BYTES == values + size <= span:
-                        self._known[record] = values
+                        self._places[record] = self._file.place_of(start + values, size)
                         return bytes(chunk[values : values + size])
             return bytes(decode_record(chunk, size))
         except ChunkError as error:
@@ -122,10 +122,10 @@ class ShardReader:
         """
         if self.index.record_ends is not None:
             return self._read_many_grouped(records)
-        starts, sizes = self.index.starts[records], self.index.decoded_sizes[records]
-        known = self._known_array[records]
-        if known.all():
-            return self._file.gather(starts + known, sizes)
+        sizes, places = self.index.decoded_sizes[records], self._place_array[records]
+        if places.all():
+            return self._file.gather_places(places, sizes)
+        starts = self.index.starts[records]
         spans = self.index.starts[records + 1] - starts
         long = (spans > _LONG_BYTES) | (sizes > self._max_chunk_bytes)
         if long.any():
@@ -144,7 +144,7 @@ class ShardReader:
         if self._check == "structure" and (sizes == sizes[0]).all():
             values = self._expect(int(sizes[0]), chunks)
             if values:
-                self._known_array[records] = values
+                self._remember(records, values, sizes)
                 return chunks.inner(values, sizes)
         headers = chunks.field(0, _SINGLE_DTYPE)[:, 0]
         data_sizes = headers["data_size"].astype(np.int64)
@@ -155,12 +155,16 @@ class ShardReader:
         fits &= headers["sizes_bytes"] < 128
         if self._check == "hash":
             fits[fits] = self._hashes_match(chunks[fits], data_sizes[fits])
-        self._known_array[records[fits]] = starts[fits]
+        self._remember(records[fits], starts[fits], sizes[fits])
         if fits.all():
             return chunks.inner(starts, sizes)
         good, odd = np.flatnonzero(fits), np.flatnonzero(~fits)
         decoded = self._decode_each(chunks[odd], records[odd], sizes[odd])
         return Extents.merged(len(chunks), [(good, chunks[good].inner(starts[good], sizes[good])), (odd, decoded)])
+
+    def _remember(self, records: Ints, values: Ints | int, sizes: Ints) -> None:
+        """Keep where the plain records of checked chunks are; ``values`` counts from each chunk's header."""
+        self._place_array[records] = self._file.places_of(self.index.starts[records] + values, sizes)
 
     def _expect(self, size: int, chunks: Extents) -> int:
         """Return where in all of ``chunks`` a plain record of ``size`` bytes starts, 0 if one of them is something else.

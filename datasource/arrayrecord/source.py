@@ -128,10 +128,13 @@ class ArrayRecordDataSource(BaseSource[bytes]):
         if len(self._shards) == 1 or not indices.size:
             return self._reader(0).read_many(indices + self._first[0]) if indices.size else Extents.joined([])
         numbers = np.searchsorted(self._end_array, indices, side="right")
+        order = np.argsort(numbers, kind="stable")
+        records = (indices + self._first[numbers])[order]
+        ends = np.flatnonzero(np.diff(numbers[order], append=-1)) + 1
         parts = []
-        for number in np.unique(numbers).tolist():
-            places = np.flatnonzero(numbers == number)
-            parts.append((places, self._reader(number).read_many(indices[places] + self._first[number])))
+        for start, end in zip((0, *ends[:-1].tolist()), ends.tolist(), strict=True):
+            reader = self._reader(int(numbers[order[start]]))
+            parts.append((order[start:end], reader.read_many(records[start:end])))
         return Extents.merged(indices.size, parts)
 
     def locate(self, index: int) -> tuple[str, int]:
