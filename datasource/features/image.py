@@ -15,7 +15,7 @@ from ..example.wire import WireValues
 from .base import Json, LeafFeature, Shape, require
 from .checks import check_shape, fits, shape_to_json
 from .dtypes import as_dtype, dtype_name
-from .image_codec import ImageFormat, decode_image, encode_image
+from .image_codec import ImageFormat, convert_channels, decode_image, encode_image
 from .image_header import read_header
 
 __all__ = ["Image"]
@@ -38,6 +38,9 @@ class Image(LeafFeature):
 
     json_class = "image_feature.Image"
     content_key = "image"
+
+    # Whether a colour image keeps the channels it was stored with, whatever the shape says; see ``options``.
+    keeps_channels = True
 
     def __init__(
         self,
@@ -126,6 +129,8 @@ class Image(LeafFeature):
         if pixels.dtype != self._dtype:
             # 16 bits where 8 are promised: the upper ones are the picture.
             pixels = (pixels >> 8 if self._dtype == np.uint8 else pixels).astype(self._dtype)
+        if not self.keeps_channels:
+            return convert_channels(pixels, self._channels)
         if pixels.shape[2] == 1 and self._channels > 1:
             pixels = np.repeat(pixels, self._channels, axis=2)
         return pixels
