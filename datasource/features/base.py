@@ -16,7 +16,7 @@ from .dtypes import STRING, Kind, dtype_name
 if TYPE_CHECKING:
     from .leaf import Leaf
 
-__all__ = ["Feature", "Json", "LeafFeature", "Shape", "named", "require"]
+__all__ = ["Feature", "Json", "LeafFeature", "Shape", "fits", "named", "require"]
 
 Json: TypeAlias = dict[str, Any]
 E = TypeVar("E", bound=DataError)
@@ -260,6 +260,11 @@ def _cut(parts: tuple[WireValues, ...], size: int, place: int) -> tuple[WireValu
         part[place * count : (place + 1) * count] if part is not None else None
         for part, count in zip(parts, counts, strict=True)
     )
+
+
+def fits(shape: tuple[int, ...], expected: Shape) -> bool:
+    """Return whether an array of ``shape`` is one of the ``expected`` shape."""
+    return len(shape) == len(expected) and all(e in (None, s) for s, e in zip(shape, expected, strict=True))
 
 
 def require(values: WireValues, kind: Kind) -> Any:

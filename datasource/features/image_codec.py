@@ -114,15 +114,8 @@ def _check_header(data: bytes) -> ImageHeader:
 
 def _pillow_errors() -> tuple[type[Exception], ...]:
     pillow = _pillow()
-    errors = (
-        OSError,
-        ValueError,
-        SyntaxError,
-        EOFError,
-        pillow.DecompressionBombError,
-        pillow.DecompressionBombWarning,
-    )
-    return errors
+    bombs = (pillow.DecompressionBombError, pillow.DecompressionBombWarning)
+    return (OSError, ValueError, SyntaxError, EOFError, *bombs)
 
 
 def _decode_with_opencv(cv2: Any, data: bytes, header: ImageHeader) -> npt.NDArray[Any] | None:
@@ -146,8 +139,6 @@ def _decode_with_pillow(data: bytes) -> npt.NDArray[Any] | None:
     pillow = _pillow()
     try:
         with pillow.open(io.BytesIO(data)) as image:
-            if image.width * image.height > MAX_PIXELS:
-                return None
             if image.mode in ("I", "I;16", "I;16B", "I;16L", "I;16N"):
                 return np.asarray(image).astype(np.uint16)
             if image.mode not in ("L", "RGB", "RGBA"):
@@ -157,7 +148,7 @@ def _decode_with_pillow(data: bytes) -> npt.NDArray[Any] | None:
             elif "transparency" in image.info and image.mode == "RGB":
                 image = image.convert("RGBA")
             return np.array(image)
-    except (OSError, ValueError, SyntaxError, EOFError, pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+    except _pillow_errors():
         return None
 
 

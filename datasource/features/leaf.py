@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..columns import stack
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import Feature, LeafFeature, Shape, named
+from .base import Feature, LeafFeature, Shape, fits, named
 from .dtypes import STRING, Kind
 
 __all__ = ["Leaf", "ValueLeaf", "make_leaf"]
@@ -98,20 +98,19 @@ class Leaf(ABC):
           ValueError: They differ in shape; names the feature and the shapes.
         """
         if self.columns_dtype == STRING and not self.columns_shape:
-            column = np.empty(len(decoded), object)
+            objects = np.empty(len(decoded), object)
             for place, value in enumerate(decoded):
-                column[place] = value
-            return column
+                objects[place] = value
+            return objects
         if not decoded:
             return np.empty((0, *(size or 0 for size in self.columns_shape)), self.columns_dtype)
         if not self.columns_shape:
             return np.array(decoded, self.columns_dtype)
         column: npt.NDArray[Any] = stack([np.asarray(value, self.columns_dtype) for value in decoded], path=self.key)
-        expected = self.columns_shape
-        if column.ndim != 1 + len(expected) or any(
-            e not in (None, s) for s, e in zip(column.shape[1:], expected, strict=True)
-        ):
-            raise DecodeError(f"feature {self.key!r}: shape {expected} expected, the records have {column.shape[1:]}")
+        if not fits(column.shape[1:], self.columns_shape):
+            raise DecodeError(
+                f"feature {self.key!r}: shape {self.columns_shape} expected, the records have {column.shape[1:]}"
+            )
         return column
 
     def __repr__(self) -> str:
