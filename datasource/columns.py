@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Columns", "stack"]
+__all__ = ["Columns", "map_leaves", "stack"]
 
 # What a batch is made of: an array, or a dict, tuple, named tuple or dataclass of columns, as the examples were.
 Columns: TypeAlias = Any
@@ -81,3 +81,16 @@ def _structure(example: object) -> str:
 def _mismatch(path: str, expected: str, number: int, got: str) -> str:
     where = f"field {path!r}" if path else "the examples"
     return f"{where}: example 0 of the batch has {expected}, example {number} has {got}; make them equal in a transform"
+
+
+def map_leaves(function: Callable[[Any], Any], columns: Columns) -> Columns:
+    """Return ``columns`` with ``function`` applied to every array (or other leaf); dicts, tuples and dataclasses are kept."""
+    if isinstance(columns, Mapping):
+        return {key: map_leaves(function, value) for key, value in columns.items()}
+    if isinstance(columns, tuple):
+        fields = [map_leaves(function, value) for value in columns]
+        return type(columns)(*fields) if hasattr(columns, "_fields") else tuple(fields)
+    if dataclasses.is_dataclass(columns) and not isinstance(columns, type):
+        names = [field.name for field in dataclasses.fields(columns)]
+        return dataclasses.replace(columns, **{name: map_leaves(function, getattr(columns, name)) for name in names})
+    return function(columns)

@@ -23,8 +23,8 @@ __all__ = ["Audio"]
 class Audio(Tensor):
     """Samples of shape ``(length,)`` or ``(length, channels)``.
 
-    A value to encode is an array or list of samples, or a WAV file: its path, bytes, or file object. Its channels are made those
-    of the shape: one is repeated, several are averaged.
+    A value to encode is an array or list of samples, or a WAV file: its path, bytes, or file object. A file's channels are made
+    those of the shape: one is repeated, several are averaged.
 
     Args:
       file_format: Of the file; ``None`` if unknown.
@@ -57,7 +57,7 @@ class Audio(Tensor):
         self.lazy_decode = lazy_decode
         self._channels = self.shape[1] if len(self.shape) == 2 else 1
         if lazy_decode:
-            self.parts, self.counts = {"": "bytes"}, (1,)
+            self.parts, self.counts, self.stored_raw = {"": "bytes"}, (1,), False
 
     @property
     def is_plain(self) -> bool:

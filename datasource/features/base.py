@@ -37,6 +37,8 @@ class Feature(ABC):
     # What features.json calls the class, and the one key there that holds its parameters.
     json_class: ClassVar[str]
     content_key: ClassVar[str]
+    # Whether a stored value is the array's own memory, so that decoding it is looking at it.
+    stored_raw: bool = False
 
     def __init__(self, *, description: str = "", value_range: str = "") -> None:
         self.description = description
@@ -76,9 +78,7 @@ class Feature(ABC):
         """Return the decoded feature, taking the value of each leaf from ``values``, in the order of ``walk``."""
 
     @abstractmethod
-    def map_leaves(
-        self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
-    ) -> Any:
+    def map_leaves(self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()) -> Any:
         """Return the same feature with ``change(leaf, its path)`` in the place of every leaf feature.
 
         Where nothing changes, the feature itself; a kind of feature that fixes what is in it becomes its general form.

@@ -37,9 +37,7 @@ class BBoxFeature(Tensor):
     json_class = "bounding_boxes.BBoxFeature"
     content_key = "boundingBox"
 
-    def __init__(
-        self, *, bbox_format: BBoxFormat | None = "REL_YXYX", description: str = "", value_range: str = ""
-    ) -> None:
+    def __init__(self, *, bbox_format: BBoxFormat | None = "REL_YXYX", description: str = "", value_range: str = "") -> None:
         super().__init__(shape=(4,), dtype=np.float32, description=description, value_range=value_range)
         if bbox_format is not None and bbox_format not in get_args(BBoxFormat):
             raise SchemaError(f"bbox_format must be one of {get_args(BBoxFormat)} or None, got {bbox_format!r}")

@@ -51,9 +51,7 @@ class DatasetLeaf(RowsLeaf):
         self.lengths = lengths
         self.kind = None
         self._examples = dataset.feature
-        self._leaves = [
-            leaf for leaf in dataset.feature.walk(path, (*lengths, dataset.length)) if isinstance(leaf, RowsLeaf)
-        ]
+        self._leaves = [leaf for leaf in dataset.feature.walk(path, (*lengths, dataset.length)) if isinstance(leaf, RowsLeaf)]
         self.keys = tuple(key for leaf in self._leaves for key in leaf.keys)
 
     def write(self, value: Any, wire: dict[str, WireValues]) -> None:
@@ -95,9 +93,7 @@ class NestedExamples(abc.Sequence[Any]):
     Scalars in them are NumPy's, as in ``tfds.data_source``. Immutable, picklable, safe to share between threads.
     """
 
-    def __init__(
-        self, feature: Feature, leaves: list[RowsLeaf], rows: DatasetRows, places: range | None = None
-    ) -> None:
+    def __init__(self, feature: Feature, leaves: list[RowsLeaf], rows: DatasetRows, places: range | None = None) -> None:
         self._feature = feature
         self._leaves = leaves
         self._rows = rows

@@ -17,7 +17,7 @@ __all__ = ["Decoder", "Decoders", "SkipDecoding", "with_decoders"]
 
 
 class SkipDecoding:
-    """Leaves a value as it is stored: the bytes of an encoded image, of a compressed tensor; plain values are values already."""
+    """Leaves a value as it is stored: the bytes of an encoded image or a compressed tensor; plain values are values already."""
 
     def __call__(self, stored: Any, feature: Feature) -> Any:
         return stored

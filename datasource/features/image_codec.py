@@ -69,9 +69,7 @@ def decode_frames(data: bytes) -> npt.NDArray[Any]:
         with pillow.open(io.BytesIO(data)) as image:
             count = getattr(image, "n_frames", 1)
             if count * image.width * image.height > MAX_PIXELS:
-                raise DecodeError(
-                    f"{count} frames of {image.width} x {image.height} pixels; at most {MAX_PIXELS} are decoded"
-                )
+                raise DecodeError(f"{count} frames of {image.width} x {image.height} pixels; at most {MAX_PIXELS} are decoded")
             frames = []
             for number in range(count):
                 image.seek(number)
@@ -204,7 +202,5 @@ def _encode_with_pillow(pixels: npt.NDArray[Any], image_format: ImageFormat) -> 
         raise ValueError("16-bit colour images need OpenCV: pip install opencv-python-headless")
     buffer = io.BytesIO()
     options = {"quality": 95} if image_format == "jpeg" else {}
-    pillow.fromarray(pixels[..., 0] if channels == 1 else np.ascontiguousarray(pixels)).save(
-        buffer, image_format, **options
-    )
+    pillow.fromarray(pixels[..., 0] if channels == 1 else np.ascontiguousarray(pixels)).save(buffer, image_format, **options)
     return buffer.getvalue()

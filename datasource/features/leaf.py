@@ -108,9 +108,7 @@ class Leaf(ABC):
             return np.array(decoded, self.columns_dtype)
         column: npt.NDArray[Any] = stack([np.asarray(value, self.columns_dtype) for value in decoded], path=self.key)
         if not fits(column.shape[1:], self.columns_shape):
-            raise DecodeError(
-                f"feature {self.key!r}: shape {self.columns_shape} expected, the records have {column.shape[1:]}"
-            )
+            raise DecodeError(f"feature {self.key!r}: shape {self.columns_shape} expected, the records have {column.shape[1:]}")
         return column
 
     def __repr__(self) -> str:

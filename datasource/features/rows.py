@@ -52,9 +52,7 @@ def flatten(value: Sequence[Any], lengths: Shape) -> tuple[Sequence[Any], list[n
     return rows, row_lengths
 
 
-def _check_lengths(
-    lengths: npt.NDArray[np.int64], expected: int | None, error: type[SchemaError | DecodeError]
-) -> None:
+def _check_lengths(lengths: npt.NDArray[np.int64], expected: int | None, error: type[SchemaError | DecodeError]) -> None:
     if expected is not None and (lengths != expected).any():
         bad = int(lengths[(lengths != expected).argmax()])
         raise error(f"a sequence of {expected} elements expected, got {bad}")
@@ -104,9 +102,7 @@ class Rows:
             keys = row_keys(key + suffix, rank)
             flat, *levels = (_present(wire, each) for each in keys)
             found = [] if flat is None else require(flat, kind)  # A list of no kind is a list of nothing.
-            part_lengths = tuple(
-                np.empty(0, np.int64) if level is None else require(level, "int64") for level in levels
-            )
+            part_lengths = tuple(np.empty(0, np.int64) if level is None else require(level, "int64") for level in levels)
             part_size, count = _divide(len(found), count, lengths, part_lengths)
             _check_rows(part_lengths, part_size, lengths)
             if size not in (-1, part_size) or (parts and not _equal(part_lengths, row_lengths)):
@@ -152,9 +148,7 @@ def _present(wire: Mapping[str, WireValues], key: str) -> WireValues:
         raise DecodeError(f"the record has no list {key!r}") from None
 
 
-def _divide(
-    total: int, count: int | None, lengths: Shape, row_lengths: tuple[npt.NDArray[np.int64], ...]
-) -> tuple[int, int]:
+def _divide(total: int, count: int | None, lengths: Shape, row_lengths: tuple[npt.NDArray[np.int64], ...]) -> tuple[int, int]:
     """Return how many elements ``total`` wire values are, and how many values each has."""
     if count:
         if total % count:

@@ -71,9 +71,7 @@ class Sequence(Feature):
     def nest(self, values: Iterator[Any]) -> Any:
         return self.feature.nest(values)
 
-    def map_leaves(
-        self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
-    ) -> Feature:
+    def map_leaves(self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()) -> Feature:
         changed = self.feature.map_leaves(change, path)
         return self if changed is self.feature else self.of(changed)
 

@@ -61,9 +61,7 @@ def _read_layout(chunk: bytes) -> tuple[int, int, int, int]:
 def _read_samples(raw: bytes, layout: tuple[int, int, int, int]) -> npt.NDArray[Any]:
     kind, channels, _rate, bits = layout
     if channels == 0 or (kind, bits) not in {(_PCM, 8), (_PCM, 16), (_PCM, 24), (_PCM, 32), (_FLOAT, 32), (_FLOAT, 64)}:
-        raise DecodeError(
-            f"WAV format {kind} with {bits} bits and {channels} channels; only PCM and floating point are read"
-        )
+        raise DecodeError(f"WAV format {kind} with {bits} bits and {channels} channels; only PCM and floating point are read")
     raw = raw[: len(raw) - len(raw) % (channels * bits // 8)]
     samples: npt.NDArray[Any]
     if kind == _FLOAT:

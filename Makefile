@@ -1,0 +1,53 @@
+# Needs Python >= 3.11, make and a package index; `make demo PYTHON=python3.12` chooses the interpreter.
+# Everything made lands in .venv: `rm -rf .venv` starts afresh.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check --constraint constraints.txt
+SOURCES := cli datasource loaders samplers __init__.py
+
+.PHONY: demo test soak bench lint format types
+# Two targets that install into one environment at once would break it.
+.NOTPARALLEL:
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python notebooks/demo.py
+
+test: $(VENV)/test.stamp
+	$(BIN)/python -m pytest
+
+# The long runs: more seeds, more mutated files, more random kills.
+soak: $(VENV)/test.stamp
+	$(BIN)/python -m pytest --soak
+
+# The same benchmarks run once, small, as tests; here at full size, with their tables shown.
+bench: $(VENV)/test.stamp $(VENV)/bench.stamp
+	$(BIN)/python -m pytest tests/benchmarks --bench -s
+
+lint: $(VENV)/test.stamp types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/test.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# mypy knows a package by its folder's name, and a checkout can be called anything: it reads through a link of the right
+# name. Run from beside the link it is given the package's folders one by one, so it never walks into .venv or build.
+types: $(VENV)/test.stamp
+	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/arrayfeed
+	cd $(VENV)/src && ../bin/python -m mypy --config-file arrayfeed/pyproject.toml $(addprefix arrayfeed/,$(SOURCES) tests)
+
+# One stamp an extra, so that the demo does not wait for what only the tests need. torch goes first and alone: the
+# constraint then decides which build is there before anything else asks for one.
+$(VENV)/%.stamp: pyproject.toml constraints.txt | $(VENV)/made.stamp
+	@echo "Installing arrayfeed[$*] into $(VENV) (once; minutes on a slow network)"
+	@$(PIP_INSTALL) torch
+	@$(PIP_INSTALL) --editable ".[$*]"
+	@touch $@
+
+$(VENV)/made.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"arrayfeed needs Python 3.11 or newer, this is {sys.version}: make PYTHON=...")'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@

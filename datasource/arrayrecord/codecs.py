@@ -1,0 +1,92 @@
+"""The four compressions of a chunk's buffers. Every decoder knows beforehand how much may come out, and gives just that."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["CODECS", "CodecError", "decompress"]
+
+#: Compression byte of a chunk -> its name.
+CODECS = {0: "none", ord("z"): "zstd", ord("b"): "brotli", ord("s"): "snappy"}
+
+_local = threading.local()
+
+
+class CodecError(ValueError):
+    """Compressed bytes are damaged, or hold another number of bytes than they should."""
+
+
+def decompress(codec: int, data: memoryview, size: int) -> bytes | memoryview:
+    """Return the ``size`` bytes that ``data`` holds under ``codec``, a key of ``CODECS``.
+
+    No more than ``size`` bytes are ever produced, so the caller bounds memory by bounding ``size``. Threads may call it.
+
+    Raises:
+      CodecError: Damaged data, or data of another decompressed size.
+    """
+    if codec == 0:
+        if len(data) != size:
+            raise CodecError(f"{len(data)} bytes are stored where {size} are expected")
+        return data
+    if size == 0:
+        # riegeli writes the frame of an empty buffer or leaves it out; either way nothing is to be read from it.
+        return b""
+    try:
+        decoder = _DECODERS[codec]
+    except KeyError:
+        raise CodecError(f"unknown compression {codec:#04x} (known: none, zstd, brotli, snappy)") from None
+    return decoder(data, size)
+
+
+def _decompress_zstd(data: memoryview, size: int) -> bytes:
+    import zstandard
+
+    decoder = getattr(_local, "zstd", None)
+    if decoder is None:
+        # One context a thread: making one costs more than decoding a small record.
+        decoder = _local.zstd = zstandard.ZstdDecompressor()
+    try:
+        # A frame that states its size makes the decoder allocate that much, whatever the limit: look first.
+        stated = zstandard.frame_content_size(data)
+        if stated not in (-1, size):
+            raise CodecError(f"a zstd frame of {stated} bytes stands where {size} are expected")
+        out: bytes = decoder.decompress(data, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise CodecError(str(error)) from None
+    if len(out) != size:
+        raise CodecError(f"zstd gave {len(out)} bytes where {size} are expected")
+    return out
+
+
+def _decompress_brotli(data: memoryview, size: int) -> memoryview:
+    import cramjam
+
+    out = bytearray(size)
+    try:
+        count = cramjam.brotli.decompress_into(data, out)
+    except cramjam.DecompressionError as error:
+        raise CodecError(f"brotli: {error} (expected {size} bytes)") from None
+    if count != size:
+        raise CodecError(f"brotli gave {count} bytes where {size} are expected")
+    return memoryview(out)
+
+
+def _decompress_snappy(data: memoryview, size: int) -> memoryview:
+    import cramjam
+
+    out = bytearray(size)
+    try:
+        count = cramjam.snappy.decompress_raw_into(data, out)
+    except cramjam.DecompressionError as error:
+        raise CodecError(f"{error} (expected {size} bytes)") from None
+    if count != size:
+        raise CodecError(f"snappy gave {count} bytes where {size} are expected")
+    return memoryview(out)
+
+
+_DECODERS: dict[int, Callable[[memoryview, int], bytes | memoryview]] = {
+    ord("z"): _decompress_zstd,
+    ord("b"): _decompress_brotli,
+    ord("s"): _decompress_snappy,
+}

@@ -1,0 +1,197 @@
+"""Where a file's records are: the postscript and the footer, decoded with a few array operations.
+
+Layout (array_record, ``cpp/layout.proto`` and ``cpp/array_record_writer.cc``): the last 65,536 bytes of a file are its
+postscript, a block header and then a simple chunk of three equal records ``{1: footer_offset, 2: magic}``. At ``footer_offset``
+stands a simple chunk in the file's own codec: record 0 describes the file, every further one a chunk of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..varint import decode_varint, decode_varints
+from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_logical
+from .chunk import CHUNK_HEADER_BYTES, ChunkError, Group, check_hashes, decode_group, parse_header
+
+__all__ = ["MAGIC", "IndexFormatError", "ShardIndex", "read_index"]
+
+MAGIC = 0x71930E704FDAE05E
+_FIRST_CHUNK = 64  # behind the 64 bytes of every file's signature
+#: A footer is at most this large: 2**27 chunks in one file, of which the largest known have a thousandth.
+_MAX_FOOTER_BYTES = 1 << 31
+
+
+class IndexFormatError(ValueError):
+    """A file's postscript or footer is missing or contradicts itself; ``offset`` is the byte in the file."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message, offset)
+        self.message = message
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class ShardIndex:
+    """Where the chunks of one file lie. 24 bytes a chunk; 16 where every chunk holds one record.
+
+    Attributes:
+      starts: Logical position of each chunk's header, ascending, and of the footer behind the last: int64, chunks + 1.
+      decoded_sizes: Bytes of each chunk's records together: int64, chunks.
+      record_ends: Running total of records after each chunk: int64, chunks; None where every chunk holds one.
+      num_records: Records in the file.
+    """
+
+    starts: npt.NDArray[np.int64]
+    decoded_sizes: npt.NDArray[np.int64]
+    record_ends: npt.NDArray[np.int64] | None
+    num_records: int
+
+    def locate(self, records: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the chunk that holds each of ``records``, and the record's place in that chunk."""
+        if self.record_ends is None:
+            return records, np.zeros_like(records)
+        chunks = np.searchsorted(self.record_ends, records, side="right")
+        before = np.concatenate(([0], self.record_ends))[chunks]
+        return chunks, records - before
+
+
+def read_index(read: Callable[[int, int], memoryview], file_bytes: int, *, check_hash: bool) -> ShardIndex:
+    """Return the index of a file.
+
+    Args:
+      read: ``read(start, size)`` gives ``size`` bytes from a logical position, all within the file.
+      file_bytes: Size of the file.
+      check_hash: Also compare the HighwayHash of postscript and footer. Sequential by nature: about 0.2 s for the footer
+        of 100,000 records.
+
+    Raises:
+      IndexFormatError: The file is no whole ArrayRecord file.
+    """
+    if file_bytes == 0:
+        raise IndexFormatError("the file is empty, not even an ArrayRecord file of no records is; write it again", 0)
+    if file_bytes < 2 * BLOCK_BYTES or file_bytes % BLOCK_BYTES:
+        raise IndexFormatError(
+            f"{file_bytes} bytes are no ArrayRecord file: a whole one is a multiple of {BLOCK_BYTES} bytes, at least "
+            f"{2 * BLOCK_BYTES}. It was cut short, is still being written, or is something else; copy it again",
+            file_bytes,
+        )
+    footer = _read_postscript(read, file_bytes, check_hash)
+    return _parse_footer(_read_group(read, footer, file_bytes - BLOCK_BYTES, "footer", check_hash), footer)
+
+
+def _read_postscript(read: Callable[[int, int], memoryview], file_bytes: int, check_hash: bool) -> int:
+    """Return the footer's byte offset."""
+    offset = file_bytes - BLOCK_BYTES
+    try:
+        group = _read_group(read, offset + BLOCK_HEADER_BYTES, file_bytes, "postscript", check_hash)
+        pointers = {group.record(place) for place in range(len(group.ends))}
+        if len(pointers) != 1:
+            raise ValueError(f"its {len(group.ends)} records differ")
+        fields = _parse_fields(pointers.pop())
+        if fields.get(2) != MAGIC:
+            raise ValueError(f"magic {fields.get(2, 0):#x} stands where {MAGIC:#x} should")
+    except ValueError as error:
+        raise IndexFormatError(
+            f"the last {BLOCK_BYTES} bytes are no ArrayRecord postscript ({error}). The file was cut short, is still being "
+            "written, or is something else; copy it again",
+            offset,
+        ) from None
+    footer: int = fields.get(1, 0)
+    if not _FIRST_CHUNK <= footer <= offset - CHUNK_HEADER_BYTES:
+        raise IndexFormatError(f"the postscript puts the footer at byte {footer}, outside {_FIRST_CHUNK}..{offset}", offset)
+    return footer
+
+
+def _read_group(read: Callable[[int, int], memoryview], physical: int, limit: int, what: str, check_hash: bool) -> Group:
+    """Return the records of the chunk at a byte of the file, which must end before ``limit``."""
+    start, room = to_logical(physical), to_logical(limit) - to_logical(physical)
+    try:
+        header = parse_header(read(start, CHUNK_HEADER_BYTES))
+        if header.data_size > room - CHUNK_HEADER_BYTES:
+            raise ChunkError(f"it claims {header.data_size} bytes where {room - CHUNK_HEADER_BYTES} are left", 8)
+        if header.num_records > header.decoded_size or header.decoded_size > _MAX_FOOTER_BYTES:
+            raise ChunkError(f"it claims {header.num_records} records in {header.decoded_size} bytes", 24)
+        chunk = read(start, CHUNK_HEADER_BYTES + header.data_size)
+        if check_hash:
+            check_hashes(chunk, header)
+        return decode_group(chunk, header.num_records, header.decoded_size)
+    except ValueError as error:
+        raise IndexFormatError(f"the {what} is damaged: {error}", physical) from None
+
+
+def _parse_footer(group: Group, footer: int) -> ShardIndex:
+    if not len(group.ends):
+        raise IndexFormatError("the footer holds no description of the file", footer)
+    try:
+        described = _parse_fields(_parse_fields(group.record(0)).get(1, b""))
+        body = np.frombuffer(group.values, np.uint8)[int(group.ends[0]) :]
+        offsets, sizes, counts = _parse_entries(body, np.diff(group.ends))
+    except ValueError as error:
+        raise IndexFormatError(f"the footer is damaged: {error}", footer) from None
+    bounds = np.append(offsets, footer)
+    starts = to_logical(bounds)
+    spans = np.diff(starts)
+    if (offsets < _FIRST_CHUNK).any() or (spans < CHUNK_HEADER_BYTES).any():
+        raise IndexFormatError("the footer's chunk offsets do not ascend from the file's start to the footer", footer)
+    # A record has its own position in a riegeli file, so no chunk has more records than bytes; this bounds len().
+    if (counts < 1).any() or (counts > np.diff(bounds)).any():
+        raise IndexFormatError("the footer claims a chunk of no records, or of more than its bytes can hold", footer)
+    total = int(counts.sum())
+    if (described.get(2, 0), described.get(3, 0)) != (offsets.size, total):
+        raise IndexFormatError(
+            f"the footer lists {offsets.size} chunks of {total} records, its summary says {described.get(2, 0)} of "
+            f"{described.get(3, 0)}",
+            footer,
+        )
+    single = total == offsets.size
+    return ShardIndex(starts, sizes, None if single else np.cumsum(counts), total)
+
+
+def _parse_entries(body: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return field 1, 2 and 3 of every message in ``body``, end to end, of these lengths; fields left out are 0.
+
+    All fields are varints, tags too, so one pass decodes the lot: 100,000 messages in 25 ms.
+    """
+    columns = tuple(np.zeros(lengths.size, np.int64) for _ in range(3))
+    values, ends = decode_varints(body)
+    message_ends = np.searchsorted(ends, np.cumsum(lengths), side="right")
+    if (ends[message_ends - 1] != np.cumsum(lengths)).any() or (message_ends % 2).any():
+        raise ValueError("an entry is not made of tags and numbers")
+    message = np.repeat(np.arange(lengths.size), np.diff(message_ends, prepend=0) // 2)
+    tags, numbers = values[0::2], values[1::2]
+    if (numbers >> np.uint64(62)).any():
+        raise ValueError("an entry holds a number past 2**62")
+    for field, column in enumerate(columns, start=1):
+        here = tags == field << 3
+        column[message[here]] = numbers[here].astype(np.int64)
+    if not np.isin(tags, (8, 16, 24)).all():
+        raise ValueError("an entry holds an unknown field")
+    return columns
+
+
+def _parse_fields(message: bytes) -> dict[int, Any]:
+    """Return the fields of one small protobuf message by number: varints, fixed 64-bit numbers and byte strings."""
+    fields: dict[int, Any] = {}
+    place = 0
+    while place < len(message):
+        tag, place = decode_varint(message, place, len(message))
+        if tag & 7 == 0:
+            fields[tag >> 3], place = decode_varint(message, place, len(message))
+        elif tag & 7 == 1 and place + 8 <= len(message):
+            fields[tag >> 3], place = int.from_bytes(message[place : place + 8], "little"), place + 8
+        elif tag & 7 == 2:
+            size, place = decode_varint(message, place, len(message))
+            if size > len(message) - place:
+                raise ValueError("a field runs past its message")
+            fields[tag >> 3], place = message[place : place + size], place + size
+        else:
+            raise ValueError(f"a field has the wire type {tag & 7}")
+    return fields

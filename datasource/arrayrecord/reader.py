@@ -1,0 +1,264 @@
+"""One open shard: record numbers in, bytes out, each checked against what the index and the chunk's header say of it."""
+
+from __future__ import annotations
+
+import struct
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import CorruptShardError
+from ..memory import Extents
+from ..varint import encode_varint
+from .blocks import to_physical
+from .cache import GroupCache
+from .chunk import (
+    CHUNK_HEADER_BYTES,
+    SIMPLE,
+    ChunkError,
+    Group,
+    check_hashes,
+    decode_group,
+    decode_record,
+    parse_header,
+)
+from .file import Io, open_file
+from .highwayhash import hash_many
+from .index import IndexFormatError, read_index
+
+__all__ = ["Check", "ShardReader"]
+
+Check = Literal["structure", "hash"]
+Ints = npt.NDArray[np.int64]
+
+#: What an uncompressed chunk of one record begins with: the header, the compression byte, the length of the sizes buffer.
+_SINGLE = struct.Struct("<8xQ8xQQBB")
+_SINGLE_DTYPE = np.dtype(
+    {
+        "names": ["data_size", "kind", "decoded_size", "codec", "sizes_bytes"],
+        "formats": ["<u8", "<u8", "<u8", "u1", "u1"],
+        "offsets": [8, 24, 32, 40, 41],
+        "itemsize": _SINGLE.size,
+    }
+)
+_ONE_SIMPLE = SIMPLE | 1 << 8
+_SINGLE_HEADER = struct.Struct("<8xQ8xQQ")
+#: The header and what stands before the values fit 48 bytes for records of up to 2**28 bytes.
+_HEAD_WORDS = 6
+#: From here on a chunk's own header is asked how long it is, before so much is read: padding may follow it.
+_LONG_BYTES = 1 << 20
+
+
+class ShardReader:
+    """Reads one file. Threads may share it, a forked child may go on with it; it is not picklable (``path`` is).
+
+    Raises on construction:
+      ShardNotFoundError, CorruptShardError, DataError: see ``ArrayRecordDataSource``.
+    """
+
+    def __init__(self, path: str, *, io: Io, check: Check, max_chunk_bytes: int, cache: GroupCache) -> None:
+        self.path = path
+        self._check = check
+        self._max_chunk_bytes = max_chunk_bytes
+        self._cache = cache
+        self._file = open_file(path, io)
+        try:
+            self.index = read_index(self._file.read, self._file.file_bytes, check_hash=check == "hash")
+        except IndexFormatError as error:
+            raise CorruptShardError(error.message, path, None, error.offset) from None
+        # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
+        self._starts = self.index.starts.data
+        self._sizes = self.index.decoded_sizes.data
+        # By record: its place in the file once its chunk was checked, if it is stored plain; 0 until then. Checking costs as
+        # much as three reads, so it is done on a process's first read. Threads may write the same number twice.
+        self._place_array = np.zeros(0 if self.index.record_ends is not None else self.index.num_records, np.int64)
+        self._places = self._place_array.data
+
+    @property
+    def num_records(self) -> int:
+        """Records in the file."""
+        return self.index.num_records
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the file."""
+        return self._file.file_bytes
+
+    def read_one(self, record: int) -> bytes:
+        """Return record ``0 <= record < num_records``.
+
+        Raises:
+          CorruptShardError: The record is damaged.
+        """
+        if self.index.record_ends is not None:
+            chunks, places = self.index.locate(np.array([record]))
+            return self._read_group(int(chunks[0]), record).record(int(places[0]))
+        start, size = self._starts[record], self._sizes[record]
+        place = self._places[record]
+        if place:
+            return self._file.read_place(place, size)
+        span = self._starts[record + 1] - start
+        try:
+            if span > _LONG_BYTES or size > self._max_chunk_bytes or self._check == "hash":
+                return bytes(decode_record(self._read_chunk(record), size))
+            chunk = self._file.read(start, span)
+            if span >= _SINGLE.size:
+                data_size, kind, decoded_size, codec, sizes_bytes = _SINGLE.unpack_from(chunk)
+                values = _SINGLE.size + sizes_bytes
+                if codec == 0 and kind == _ONE_SIMPLE and decoded_size == size and sizes_bytes < 128:
+                    if data_size + CHUNK_HEADER_BYTES == values + size <= span:
+                        self._places[record] = self._file.place_of(start + values, size)
+                        return bytes(chunk[values : values + size])
+            return bytes(decode_record(chunk, size))
+        except ChunkError as error:
+            raise self._explain(error, record, record) from None
+
+    def read_many(self, records: Ints) -> Extents:
+        """Return the bytes of ``records``, all within bounds, duplicates allowed: in place in the file where possible.
+
+        Raises:
+          CorruptShardError: A record is damaged; the first of them in the asked order is named.
+        """
+        if self.index.record_ends is not None:
+            return self._read_many_grouped(records)
+        sizes, places = self.index.decoded_sizes[records], self._place_array[records]
+        if places.all():
+            return self._file.gather_places(places, sizes)
+        starts = self.index.starts[records]
+        spans = self.index.starts[records + 1] - starts
+        long = (spans > _LONG_BYTES) | (sizes > self._max_chunk_bytes)
+        if long.any():
+            for row in np.flatnonzero(long).tolist():
+                try:
+                    spans[row] = self._trim(int(records[row]))
+                except ChunkError as error:
+                    raise self._explain(error, int(records[row]), int(records[row])) from None
+        chunks = self._file.gather(starts, spans).compact()
+        if chunks.smallest < _SINGLE.size:
+            return self._decode_each(chunks, records, sizes)
+        return self._open_chunks(chunks, records, sizes)
+
+    def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints) -> Extents:
+        """Turn chunks of one record each into the records in them, in place where they are not compressed."""
+        if self._check == "structure" and (sizes == sizes[0]).all():
+            values = self._expect(int(sizes[0]), chunks)
+            if values:
+                self._remember(records, values, sizes)
+                return chunks.inner(values, sizes)
+        headers = chunks.field(0, _SINGLE_DTYPE)[:, 0]
+        data_sizes = headers["data_size"].astype(np.int64)
+        starts = _SINGLE.size + headers["sizes_bytes"].astype(np.int64)
+        # Whatever does not look as it should goes the slow way, which knows how to say what is wrong.
+        fits = (headers["codec"] == 0) & (headers["kind"] == _ONE_SIMPLE) & (headers["decoded_size"] == sizes)
+        fits &= (data_sizes + CHUNK_HEADER_BYTES == starts + sizes) & (starts + sizes <= chunks.sizes)
+        fits &= headers["sizes_bytes"] < 128
+        if self._check == "hash":
+            fits[fits] = self._hashes_match(chunks[fits], data_sizes[fits])
+        self._remember(records[fits], starts[fits], sizes[fits])
+        if fits.all():
+            return chunks.inner(starts, sizes)
+        good, odd = np.flatnonzero(fits), np.flatnonzero(~fits)
+        decoded = self._decode_each(chunks[odd], records[odd], sizes[odd])
+        return Extents.merged(len(chunks), [(good, chunks[good].inner(starts[good], sizes[good])), (odd, decoded)])
+
+    def _remember(self, records: Ints, values: Ints | int, sizes: Ints) -> None:
+        """Keep where the plain records of checked chunks are; ``values`` counts from each chunk's header."""
+        self._place_array[records] = self._file.places_of(self.index.starts[records] + values, sizes)
+
+    def _expect(self, size: int, chunks: Extents) -> int:
+        """Return where in all of ``chunks`` a plain record of ``size`` bytes starts, 0 if one of them is something else.
+
+        Records of one size have equal headers but for the hashes: a comparison of whole words takes a third of the time.
+        """
+        prefix = bytes(1) + encode_varint(len(encode_varint(size))) + encode_varint(size)
+        values = CHUNK_HEADER_BYTES + len(prefix)
+        if values + size > chunks.smallest or chunks.smallest < _HEAD_WORDS * 8:
+            return 0
+        header = _SINGLE_HEADER.pack(len(prefix) + size, _ONE_SIMPLE, size)
+        known = np.frombuffer((header + prefix).ljust(_HEAD_WORDS * 8, bytes(1)), "<u8")[1:]
+        return values if chunks.differing(8, known, _mask_of(len(prefix))) is None else 0
+
+    def _hashes_match(self, chunks: Extents, data_sizes: Ints) -> npt.NDArray[np.bool_]:
+        """Return for each chunk whether both its HighwayHash-64 match."""
+        stored = chunks.field(0, "<u8", 3)
+        headers = chunks.inner(8, np.full(len(chunks), CHUNK_HEADER_BYTES - 8))
+        same: npt.NDArray[np.bool_] = hash_many(*headers.as_buffer()) == stored[:, 0]
+        same &= hash_many(*chunks.inner(CHUNK_HEADER_BYTES, data_sizes).as_buffer()) == stored[:, 2]
+        return same
+
+    def _decode_each(self, chunks: Extents, records: Ints, sizes: Ints) -> Extents:
+        """Decode chunks of one record one by one, compressed ones for a start, into a buffer of their own."""
+        decoded: list[bytes | memoryview] = []
+        for record, size, data in zip(records.tolist(), sizes.tolist(), chunks.tolist(), strict=True):
+            chunk = memoryview(data)
+            try:
+                if self._check == "hash":
+                    self._check_hashes(chunk)
+                decoded.append(decode_record(chunk, size))
+            except ChunkError as error:
+                raise self._explain(error, record, record) from None
+        return Extents.joined(decoded)
+
+    def _read_many_grouped(self, records: Ints) -> Extents:
+        chunks, places = self.index.locate(records)
+        # Chunk by chunk, so that each is decompressed once, whatever order was asked for.
+        order = np.argsort(chunks, kind="stable")
+        found: list[bytes | memoryview] = []
+        last, group = -1, None
+        for chunk, place, record in zip(chunks[order].tolist(), places[order].tolist(), records[order].tolist(), strict=True):
+            if chunk != last or group is None:
+                group, last = self._read_group(chunk, record), chunk
+            found.append(group.record(place))
+        return Extents.merged(records.size, [(order, Extents.joined(found))])
+
+    def _read_group(self, chunk: int, record: int) -> Group:
+        """Return the records of one chunk; ``record`` is the one it is read for, to name it in an error."""
+        group = self._cache.get(self.path, chunk)
+        if group is None:
+            record_ends = self.index.record_ends
+            assert record_ends is not None
+            num_records = int(record_ends[chunk]) - (int(record_ends[chunk - 1]) if chunk else 0)
+            try:
+                group = decode_group(self._read_chunk(chunk), num_records, self._sizes[chunk])
+            except ChunkError as error:
+                raise self._explain(error, chunk, record) from None
+            self._cache.put(self.path, chunk, group)
+        return group
+
+    def _read_chunk(self, chunk: int) -> memoryview:
+        """Return a chunk's bytes, hashes checked where asked."""
+        data = self._file.read(self._starts[chunk], self._trim(chunk))
+        if self._check == "hash":
+            self._check_hashes(data)
+        return data
+
+    def _trim(self, chunk: int) -> int:
+        """Return how many bytes a chunk takes, by its own header and within the limits."""
+        start = self._starts[chunk]
+        span = self._starts[chunk + 1] - start
+        stated = CHUNK_HEADER_BYTES + parse_header(self._file.read(start, CHUNK_HEADER_BYTES)).data_size
+        largest = max(self._sizes[chunk], stated if stated <= span else 0)
+        if largest > self._max_chunk_bytes:
+            raise ChunkError(
+                f"a chunk of {largest} bytes is past the limit of max_chunk_bytes={self._max_chunk_bytes}; raise it if the "
+                "file is to be trusted"
+            )
+        return min(span, stated)
+
+    def _check_hashes(self, chunk: memoryview) -> None:
+        header = parse_header(chunk)
+        if header.data_size > len(chunk) - CHUNK_HEADER_BYTES:
+            raise ChunkError(f"the chunk claims {header.data_size} bytes of data, {len(chunk) - 40} are there", 8)
+        check_hashes(chunk, header)
+
+    def _explain(self, error: ChunkError, chunk: int, record: int) -> CorruptShardError:
+        offset = to_physical(self._starts[chunk] + error.offset)
+        return CorruptShardError(f"{error.message}. Copy the file again, or leave it out", self.path, record, offset)
+
+
+def _mask_of(prefix_bytes: int) -> npt.NDArray[np.uint64]:
+    """Return which bits of the words behind the header hash are the same in all chunks of one plain record of one size."""
+    mask = np.zeros(_HEAD_WORDS * 8, np.uint8)
+    mask[8:16] = mask[24 : CHUNK_HEADER_BYTES + prefix_bytes] = 0xFF
+    return mask.view("<u8")[1:]

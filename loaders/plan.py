@@ -1,0 +1,77 @@
+"""Which positions make up which batch. Pure: numbers in, numbers out.
+
+Batches are cut within an epoch, so that every epoch ends on its own short batch: 10 records, batch 4, 2 epochs are batches
+of 4 4 2 4 4 2, and 4 4 4 4 with ``drop_last``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+__all__ = ["BatchPlan", "Cursor", "Run"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """A place in a stream: the next record to deliver is position ``position`` of epoch ``epoch``."""
+
+    epoch: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive batches of one epoch, made in one go: batch ``k`` holds positions ``bounds[k] <= p < bounds[k + 1]``."""
+
+    epoch: int
+    bounds: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """How epochs of ``length`` positions are cut into batches.
+
+    Attributes:
+      length: Positions in an epoch, ``>= 0``.
+      batch_size: Positions in a batch, ``>= 1``.
+      drop_last: Whether the short batch at an epoch's end is left out.
+    """
+
+    length: int
+    batch_size: int
+    drop_last: bool
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches in a whole epoch."""
+        return self.length // self.batch_size if self.drop_last else -(-self.length // self.batch_size)
+
+    def normalise(self, cursor: Cursor) -> Cursor:
+        """Return ``cursor``, or the next epoch's start where its epoch has no further batch."""
+        return cursor if cursor.position < self._end(cursor) else Cursor(cursor.epoch + 1, 0)
+
+    def cut(self, start: Cursor, end_epoch: int | None, max_batches: Callable[[], int]) -> Iterator[Run]:
+        """Yield the batches from ``start`` to the end of epoch ``end_epoch - 1`` in runs; None goes on for ever.
+
+        The first run is a single batch, so that it is there soon; each further one is twice as long, up to ``max_batches()``:
+        making many small batches at once spares most of the cost of each.
+
+        Raises:
+          ValueError: Endless epochs that hold no batch.
+        """
+        if end_epoch is None and not self.batches_per_epoch:
+            raise ValueError(f"{self.length} records make no batch of {self.batch_size}: endless epochs would never give one")
+        wanted = 1
+        while end_epoch is None or start.epoch < end_epoch:
+            position, end = start.position, self._end(start)
+            while position < end:
+                stop = min(end, position + wanted * self.batch_size)
+                yield Run(start.epoch, (*range(position, stop, self.batch_size), stop))
+                position, wanted = stop, min(2 * wanted, max_batches())
+            start = Cursor(start.epoch + 1, 0)
+
+    def _end(self, cursor: Cursor) -> int:
+        """Return the end of the last batch of an epoch that is cut from ``cursor`` on."""
+        rest = self.length - cursor.position
+        return self.length - rest % self.batch_size if self.drop_last else self.length

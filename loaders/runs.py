@@ -1,0 +1,85 @@
+"""Makes runs of batches: reads, transforms and collates what a plan has cut."""
+
+from __future__ import annotations
+
+import copy
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..datasource.columns import Columns, map_leaves
+from ..samplers import Sampler
+from .fetch import Fetcher
+from .plan import Run
+from .stats import StopWatch
+
+__all__ = ["Made", "RunMaker"]
+
+#: Small batches are made several at a time, up to this many bytes: 4 MiB stay in the last-level cache, and one batch of them
+#: that somebody keeps holds no more than these.
+_RUN_BYTES = 4096 << 10
+_RUN_BATCHES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The batches of a run; where one failed, those before it, and why."""
+
+    run: Run
+    batches: list[Any]
+    error: Exception | None
+
+
+class RunMaker:
+    """Turns runs into batches, for one pass. Used by one thread at a time; holds nothing of loader or iterator."""
+
+    def __init__(self, fetcher: Fetcher, sampler: Sampler, watch: StopWatch) -> None:
+        self._fetcher = fetcher
+        # A copy: the user's sampler stays as he set it, and passes that run side by side do not disturb each other.
+        self._sampler = copy.copy(sampler)
+        self._epoch: int | None = None
+        self._watch = watch
+        self._max_batches = 1
+
+    def max_batches(self) -> int:
+        """Return how many batches the next run may have."""
+        return self._max_batches
+
+    def make(self, run: Run) -> Made:
+        """Return the batches of a run. An error ends it early: the batches before it come all the same, and in their turn."""
+        start = time.perf_counter()
+        batches: list[Any] = []
+        error = None
+        try:
+            self._fetch(run, batches)
+        except Exception as caught:
+            error = caught
+        if batches and self._fetcher.takes_runs:
+            self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, _count_bytes(batches[0]))))
+        self._watch.fetch_s += time.perf_counter() - start
+        return Made(run, batches, error)
+
+    def _fetch(self, run: Run, batches: list[Any]) -> None:
+        """Append the batches of a run to ``batches``, as far as it goes."""
+        if run.epoch != self._epoch:
+            self._sampler.set_epoch(run.epoch)
+            self._epoch = run.epoch
+        first = run.bounds[0]
+        indices = self._sampler.block(first, run.bounds[-1])
+        bounds = [bound - first for bound in run.bounds]
+        if len(bounds) > 2:
+            with suppress(Exception):  # of which batch it is, the loop below finds out
+                batches += self._fetcher.fetch_run(indices, bounds)
+                return
+        for start, stop in pairwise(bounds):
+            batches.append(self._fetcher.fetch(indices[start:stop]))
+
+
+def _count_bytes(batch: Columns) -> int:
+    sizes: list[int] = []
+    map_leaves(lambda leaf: sizes.append(leaf.nbytes) if isinstance(leaf, np.ndarray) else None, batch)
+    return sum(sizes)
