@@ -202,7 +202,7 @@ class DatasetWriter:
             return RuntimeError(f"{self!r} belongs to process {self._owner}; make one writer in one process")
         if self._state == "failed":
             return DataError("writing failed before, this data set cannot be finished; start again", self.path)
-        return ValueError(f"{self!r} is closed")
+        return ValueError(f"{self!r} takes no more examples")
 
     def _count(self, split: str) -> int:
         return self._splits[split].num_records if split in self._splits else 0
@@ -217,7 +217,7 @@ class DatasetWriter:
           DatasetExistsError: Something appeared at ``path`` meanwhile. The finished data set stays where the error says.
         """
         with self._lock:
-            if self._state == "closed":
+            if self._state in ("closed", "aborted"):
                 return
             if self._state != "open" or os.getpid() != self._owner:
                 raise self._refusal()
@@ -254,7 +254,7 @@ class DatasetWriter:
 
     def _abandon(self) -> None:
         if self._state in ("open", "failed") and os.getpid() == self._owner:
-            self._state = "closed"
+            self._state = "aborted"
             for split in self._splits.values():
                 split.abandon()
             self._staging.discard()
@@ -271,9 +271,10 @@ class DatasetWriter:
             self.abort()
 
     def __del__(self) -> None:
-        if self._state in ("open", "failed") and os.getpid() == self._owner:
-            warnings.warn(f"{self!r} was never closed; nothing is published", ResourceWarning, stacklevel=1)
-            self._abandon()
+        forgotten = self._state == "open" and os.getpid() == self._owner
+        self._abandon()
+        if forgotten:
+            warnings.warn(f"{self!r} was dropped without close(); nothing is published", ResourceWarning, stacklevel=1)
 
     # -- telling --------------------------------------------------------------------------------------------------
 
