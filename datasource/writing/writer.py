@@ -39,11 +39,12 @@ class DatasetWriter:
             writer.write({"image": pixels, "label": 3}, split="train")
             writer.write_columns({"image": images, "label": labels}, split="test")
 
-    The directory appears under its name when the block ends, whole and on the disk. Until then everything is written beside
-    it, in ``<path>.incomplete-...``; an exception in the block removes that, a killed process leaves it behind, and in
-    neither case is there anything to open at ``path``. Nothing that exists is ever overwritten.
+    The directory appears under its name when the block ends, whole and on the disk. Until then everything is written
+    beside it, in ``<path>.incomplete-...``; an exception in the block removes that, a killed process leaves it behind,
+    and in neither case is there anything to open at ``path``. Nothing that exists is ever overwritten.
 
-    Threads may share a writer (whose example comes first is then up to them). A forked child must not use it. Not picklable.
+    Threads may share a writer (whose example comes first is then up to them). A forked child must not use it. Not
+    picklable.
 
     Args:
       path: The directory to be. Its parents are made; it may exist if it is empty.
@@ -158,8 +159,8 @@ class DatasetWriter:
           columns: As one example, with a leading axis of n everywhere: arrays ``(n, ...)`` or lists of n values.
 
         Raises:
-          SchemaError: The columns differ in length, and nothing is written. Or a row does not fit the features; the rows
-            before it are written.
+          SchemaError: The columns differ in length, and nothing is written. Or a row does not fit the features; the
+            rows before it are written.
           DataError, ValueError: As ``write``.
         """
         count = count_rows(columns)
@@ -214,7 +215,7 @@ class DatasetWriter:
 
         Raises:
           DataError: A shard cannot be written, or does not hold what it should; nothing is published.
-          DatasetExistsError: Something appeared at ``path`` meanwhile. The finished data set stays where the error says.
+          DatasetExistsError: Something appeared at ``path`` meanwhile. The finished data set is where the error says.
         """
         with self._lock:
             if self._state in ("closed", "aborted"):

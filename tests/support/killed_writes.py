@@ -1,4 +1,4 @@
-"""Writes one data set again and again, each time in a child that is killed at another moment, and looks at what is left.
+"""Writes one data set again and again, in children that are killed at other moments, and looks at what is left.
 
 Run as a script, so that the process that forks has no threads:
 
@@ -37,7 +37,10 @@ CALLS = {"open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.listdir",
 
 
 def write(path: Path) -> None:
-    columns = {"x": np.arange(COUNT * 50, dtype=np.uint8).reshape(COUNT, 50), "label": np.arange(COUNT) % 10}
+    columns: dict[str, Any] = {
+        "x": np.arange(COUNT * 50, dtype=np.uint8).reshape(COUNT, 50),
+        "label": np.arange(COUNT) % 10,
+    }
     features = {"x": Tensor(shape=(50,), dtype=np.uint8, encoding="bytes"), "label": ClassLabel(names="abcdefghij")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what the last run left

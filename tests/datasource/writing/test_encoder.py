@@ -1,4 +1,4 @@
-"""Records by the short ways against records by the plain one: ``serialize_example(features.encode_example(example))``."""
+"""Records by the short ways against the plain one: ``serialize_example(features.encode_example(example))``."""
 
 from __future__ import annotations
 

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from arrayfeed.datasource.errors import DataError, DatasetExistsError, SchemaError
-from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, Scalar, Tensor, Text
+from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, Tensor, Text
 from arrayfeed.datasource.tfds import DatasetInfo
 from arrayfeed.datasource.writing import DatasetWriter, find_leftovers, remove_leftovers
 from support.written import read_examples, read_records
@@ -213,7 +214,7 @@ def test_a_row_that_does_not_fit_is_named_and_those_before_it_are_written(tmp_pa
     ("columns", "message"),
     [
         ({"x": [1, 2], "n": {"y": [1]}}, r"columns of one length expected, got \{'x': 2, 'n/y': 1\}"),
-        ({"x": [1, 2], "n": {"y": 3}}, r"column 'n/y': an array or list with one value a row expected, got int"),
+        ({"x": [1, 2], "n": {"y": 3}}, r"column 'n/y': an array or list, one value a row, expected, got int"),
     ],
 )
 def test_columns_of_different_lengths_are_refused(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
@@ -348,9 +349,9 @@ def test_a_shard_that_cannot_be_written_ends_the_writer(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"train-00000\.partial: the shard could not be written"):
         writer.write({"x": 3})
-    for attempt in (lambda: writer.write({"x": 4}), writer.close):
+    for go_on in (partial(writer.write, {"x": 4}), writer.close):
         with pytest.raises(DataError, match="writing failed before, this data set cannot be finished; start again"):
-            attempt()
+            go_on()
     writer.abort()
 
     assert os.listdir(tmp_path) == []
@@ -408,7 +409,7 @@ def test_a_missing_array_record_is_an_error_that_says_what_to_install(
     """Where it is needed first, and nothing is left."""
     monkeypatch.setitem(sys.modules, "array_record.python.array_record_module", None)
 
-    with pytest.raises(ImportError, match="writing data sets needs array-record.*pip install array-record"):
+    with pytest.raises(ImportError, match=r"writing data sets needs array-record.*pip install array-record"):
         with DatasetWriter(tmp_path / "data", {"x": np.int64}) as writer:
             writer.write({"x": 1})
 
