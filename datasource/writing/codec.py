@@ -14,8 +14,8 @@ SAMPLE_BYTES = 1 << 22
 
 #: Codec -> lowest and highest level that array_record takes; Snappy has none worth choosing.
 _LEVELS = {"zstd": (-131072, 22), "brotli": (0, 11)}
-# Decoding a zstd record costs ten times a plain gather, so it must save a quarter to be worth it. Encoded images save 1 %,
-# arrays of real pixels mostly more than half.
+# Decoding a zstd record costs ten times a plain gather, so it must save a quarter to be worth it. Encoded images save a
+# hundredth, arrays of real pixels mostly more than half.
 _WORTHWHILE = 0.75
 
 
@@ -42,7 +42,8 @@ def check_codec(codec: str) -> str:
             raise ValueError(f"codec {codec!r}: the level of {name} must be an integer, {low} <= level <= {high}")
     elif codec not in (AUTO, "none", "snappy", *_LEVELS):
         raise ValueError(
-            f"codec {codec!r} is unknown; take 'auto', 'none', 'zstd', 'zstd:LEVEL', 'brotli', 'brotli:LEVEL' or 'snappy'"
+            f"codec {codec!r} is unknown; take 'auto', 'none', 'zstd', 'zstd:LEVEL', 'brotli', 'brotli:LEVEL' or "
+            "'snappy'"
         )
     return codec
 
