@@ -105,9 +105,7 @@ class Run:
         )
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
         source = arrayfeed.open(DATASET, split="train")
-        self.loader = arrayfeed.DataLoader(
-            source, batch_size=64, shuffle=True, seed=0, num_epochs=EPOCHS, output="torch"
-        )
+        self.loader = arrayfeed.DataLoader(source, batch_size=64, shuffle=True, seed=0, num_epochs=EPOCHS, output="torch")
         self.step = 0
 
     def advance(self, what: str, *, until: int | None = None) -> None:
@@ -126,9 +124,7 @@ class Run:
 
     def save(self) -> None:
         """Save all that the rest of the run depends on. The loader's part is a line of JSON."""
-        torch.save(
-            {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict(), "step": self.step}, CHECKPOINT
-        )
+        torch.save({"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict(), "step": self.step}, CHECKPOINT)
         LOADER_STATE.write_text(json.dumps(self.loader.state_dict()))
 
     def load(self) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError, DataError, ShardNotFoundError
-from ..pieces import Piece, join
-from .blocks import BLOCK_BYTES, USABLE_BYTES, strip_block_headers, to_physical
+from ..memory import Extents
+from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, USABLE_BYTES, strip_block_headers, to_logical, to_physical
 
 __all__ = ["Io", "ShardFile", "open_file"]
 
@@ -33,8 +33,8 @@ class ShardFile(ABC):
         """Return ``size`` bytes from a logical position, without block headers; all must lie within the file."""
 
     @abstractmethod
-    def gather(self, starts: Ints, sizes: Ints) -> list[Piece]:
-        """Return many such ranges, each whole and contiguous in one of a few buffers."""
+    def gather(self, starts: Ints, sizes: Ints) -> Extents:
+        """Return many such ranges, each contiguous in memory: in place where they are, else copied."""
 
     @abstractmethod
     def close(self) -> None:
@@ -84,38 +84,43 @@ class _MappedFile(ShardFile):
         self._array = np.frombuffer(self._map, np.uint8)
 
     def read(self, start: int, size: int) -> memoryview:
-        physical = start + 24 * (start // USABLE_BYTES + 1)
+        physical = start + BLOCK_HEADER_BYTES * (start // USABLE_BYTES + 1)
         if start % USABLE_BYTES + size <= USABLE_BYTES:
             return self._view[physical : physical + size]
         end = to_physical(start + size - 1) + 1
         return memoryview(strip_block_headers(self._view[physical:end], physical))
 
-    def gather(self, starts: Ints, sizes: Ints) -> list[Piece]:
-        whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
-        if whole.all():
-            return [Piece(np.arange(starts.size), self._array, to_physical(starts), sizes)]
+    def gather(self, starts: Ints, sizes: Ints) -> Extents:
+        if starts.size and (int(starts.min()) < 0 or int((starts + sizes).max()) > to_logical(self.file_bytes)):
+            raise IndexError(f"a range reaches out of the {self.file_bytes} bytes of {self.path}")
+        smallest = int(sizes.min()) if sizes.size else 0
+        base, offsets = self._array.ctypes.data, to_physical(starts)
+        crossing = np.flatnonzero(starts % USABLE_BYTES + sizes > USABLE_BYTES)
+        if not crossing.size:
+            return Extents(base, offsets, sizes, self.file_bytes, smallest, (self._array,))
         # 1.3 % of 800-byte records cross a block boundary; those are put together in a buffer of their own.
-        rows, crossing = np.flatnonzero(whole), np.flatnonzero(~whole)
-        return [
-            Piece(rows, self._array, to_physical(starts[rows]), sizes[rows]),
-            self._join(crossing, starts[crossing], sizes[crossing]),
-        ]
+        joined = self._join(starts[crossing], sizes[crossing])
+        lowest = min(base, joined.base)
+        end = max(base + self.file_bytes, joined.base + joined.span)
+        offsets += base - lowest
+        offsets[crossing] = joined.offsets + (joined.base - lowest)
+        return Extents(lowest, offsets, sizes, end - lowest, smallest, (self._array, *joined.owners))
 
-    def _join(self, rows: Ints, starts: Ints, sizes: Ints) -> Piece:
+    def _join(self, starts: Ints, sizes: Ints) -> Extents:
         ends = np.cumsum(sizes)
         joined = np.empty(int(ends[-1]), np.uint8)
         out, view = joined.data, self._view
         place = 0
         for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-            physical = start + 24 * (start // USABLE_BYTES + 1)
+            physical = start + BLOCK_HEADER_BYTES * (start // USABLE_BYTES + 1)
             run = min(BLOCK_BYTES - physical % BLOCK_BYTES, size)
             while True:
                 out[place : place + run] = view[physical : physical + run]
                 place, size = place + run, size - run
                 if not size:
                     break
-                physical, run = physical + run + 24, min(USABLE_BYTES, size)
-        return Piece(rows, joined, ends - sizes, sizes)
+                physical, run = physical + run + BLOCK_HEADER_BYTES, min(USABLE_BYTES, size)
+        return Extents.within(joined, ends - sizes, sizes)
 
     def close(self) -> None:
         # Arrays and views that callers still hold keep the mapping alive; it goes with the last of them.
@@ -153,9 +158,9 @@ class _PreadFile(ShardFile):
             size, physical = size - len(data), physical + len(data)
         return b"".join(pieces)
 
-    def gather(self, starts: Ints, sizes: Ints) -> list[Piece]:
+    def gather(self, starts: Ints, sizes: Ints) -> Extents:
         extents = zip(starts.tolist(), sizes.tolist(), strict=True)
-        return [join(np.arange(starts.size), [self.read(*extent) for extent in extents])]
+        return Extents.joined([self.read(*extent) for extent in extents])
 
     def close(self) -> None:
         if self._handle >= 0:

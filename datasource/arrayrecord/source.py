@@ -10,13 +10,12 @@ from collections import deque
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
 from ..columns import Columns
 from ..errors import CorruptShardError
-from ..pieces import Piece
+from ..memory import Extents
 from ..shards import Paths, Shard, expand_paths
 from ..source import BaseSource, Indices
 from .cache import GroupCache
@@ -52,9 +51,7 @@ class ArrayRecordDataSource(BaseSource[bytes]):
       ValueError: A slice reaches past a file's end, or an option is unknown.
     """
 
-    def __init__(
-        self, paths: Paths, *, io: Io = "mmap", check: Check = "structure", max_chunk_bytes: int = 1 << 31
-    ) -> None:
+    def __init__(self, paths: Paths, *, io: Io = "mmap", check: Check = "structure", max_chunk_bytes: int = 1 << 31) -> None:
         if io not in ("mmap", "pread"):
             raise ValueError(f"io must be 'mmap' or 'pread', got {io!r}")
         if check not in ("structure", "hash"):
@@ -115,36 +112,27 @@ class ArrayRecordDataSource(BaseSource[bytes]):
         return reader.read_one(index + int(self._first[number]))
 
     def _read_many(self, indices: Indices) -> list[bytes]:
-        records: list[Any] = [None] * indices.size
-        for piece in self.gather(indices):
-            view = piece.buffer.data
-            extents = zip(
-                piece.rows.tolist(), piece.starts.tolist(), (piece.starts + piece.sizes).tolist(), strict=True
-            )
-            for row, start, end in extents:
-                records[row] = bytes(view[start:end])
-        return records
+        return self.gather(indices).tolist()
 
     def _read_columns(self, indices: Indices) -> Columns:
         column = np.empty(indices.size, object)
         column[:] = self._read_many(indices)
         return column
 
-    def gather(self, indices: Indices) -> list[Piece]:
-        """Return the records at ``indices``, all within bounds, where they lie: as ranges of a few buffers.
+    def gather(self, indices: Indices) -> Extents:
+        """Return the records at ``indices``, all within bounds, where they lie in memory.
 
         What decoders build on: a field that lies at the same place in many records is gathered from there in one call,
         without making a ``bytes`` of any record. Uncompressed records are ranges of the mapped files themselves.
         """
-        if len(self._shards) == 1:
-            return self._reader(0).read_many(indices + self._first[0]) if indices.size else []
+        if len(self._shards) == 1 or not indices.size:
+            return self._reader(0).read_many(indices + self._first[0]) if indices.size else Extents.joined([])
         numbers = np.searchsorted(self._end_array, indices, side="right")
-        pieces = []
+        parts = []
         for number in np.unique(numbers).tolist():
-            rows = np.flatnonzero(numbers == number)
-            for piece in self._reader(number).read_many(indices[rows] + self._first[number]):
-                pieces.append(Piece(rows[piece.rows], piece.buffer, piece.starts, piece.sizes))
-        return pieces
+            places = np.flatnonzero(numbers == number)
+            parts.append((places, self._reader(number).read_many(indices[places] + self._first[number])))
+        return Extents.merged(indices.size, parts)
 
     def locate(self, index: int) -> tuple[str, int]:
         """Return the file and the record in it of element ``0 <= index < len(self)``, to name it in an error."""

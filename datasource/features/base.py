@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -75,6 +75,10 @@ class Feature(ABC):
     def nest(self, values: Iterator[Any]) -> Any:
         """Return the decoded feature, taking the value of each leaf from ``values``, in the order of ``walk``."""
 
+    @abstractmethod
+    def map_leaves(self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()) -> Any:
+        """Return the same feature with ``change(leaf, its path)`` in the place of every leaf feature."""
+
     # -- JSON -----------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -130,12 +134,14 @@ class LeafFeature(Feature):
     Attributes:
       parts: By suffix of the key, which list; ``{"": "bytes"}`` for most.
       count: Number of wire values of one element in its list, ``None`` where elements differ.
+      stored_raw: Whether a stored value is the array's own memory, so that decoding it is looking at it.
       optional: Whether the value may be ``None``, which is stored as nothing.
     """
 
     parts: Mapping[str, Kind]
     count: int | None = 1
     optional: bool = False
+    stored_raw: bool = False
 
     @property
     @abstractmethod
@@ -188,6 +194,11 @@ class LeafFeature(Feature):
 
     def nest(self, values: Iterator[Any]) -> Any:
         return next(values)
+
+    def map_leaves(
+        self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
+    ) -> LeafFeature:
+        return change(self, path)
 
     def _details(self) -> dict[str, Any]:
         """Return what the ``repr`` shows after shape and dtype."""

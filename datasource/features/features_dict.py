@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Self, TypeAlias, cast
 
 import numpy.typing as npt
@@ -156,6 +156,15 @@ class FeaturesDict(Feature):
                 raise named(SchemaError(f"it is missing; there are {sorted(value)}"), (*path, name))
             collected += feature.collect(value.get(name), (*path, name))
         return collected
+
+    def map_leaves(
+        self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
+    ) -> FeaturesDict:
+        return FeaturesDict(
+            {name: feature.map_leaves(change, (*path, name)) for name, feature in self._features.items()},
+            description=self.description,
+            value_range=self.value_range,
+        )
 
     # -- description ----------------------------------------------------------------------------------------------
 

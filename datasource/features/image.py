@@ -96,9 +96,7 @@ class Image(LeafFeature):
         if header is None:
             raise SchemaError(f"an encoded image expected, got {len(data)} bytes that begin {data[:8]!r}")
         if header.width and len(self._shape) == 3 and not fits((header.height, header.width), self._shape[:2]):
-            raise SchemaError(
-                f"an image of shape {self._shape} expected, got one of {header.height} x {header.width} pixels"
-            )
+            raise SchemaError(f"an image of shape {self._shape} expected, got one of {header.height} x {header.width} pixels")
         return [data]
 
     def _encode_array(self, array: npt.NDArray[Any]) -> bytes:

@@ -64,9 +64,7 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
             f"{header.width} x {header.height} pixels claimed in {len(data)} bytes; at most {MAX_PIXELS} are decoded"
         )
     cv2 = _opencv()
-    pixels = (
-        _decode_with_pillow(data) if cv2 is None or header.format == "tiff" else _decode_with_opencv(cv2, data, header)
-    )
+    pixels = _decode_with_pillow(data) if cv2 is None or header.format == "tiff" else _decode_with_opencv(cv2, data, header)
     if pixels is None:
         raise DecodeError(f"a {header.format} image of {len(data)} bytes cannot be decoded; it is damaged or cut short")
     return pixels
@@ -138,7 +136,5 @@ def _encode_with_pillow(pixels: npt.NDArray[Any], image_format: ImageFormat) -> 
         raise ValueError("16-bit colour images need OpenCV: pip install opencv-python-headless")
     buffer = io.BytesIO()
     options = {"quality": 95} if image_format == "jpeg" else {}
-    pillow.fromarray(pixels[..., 0] if channels == 1 else np.ascontiguousarray(pixels)).save(
-        buffer, image_format, **options
-    )
+    pillow.fromarray(pixels[..., 0] if channels == 1 else np.ascontiguousarray(pixels)).save(buffer, image_format, **options)
     return buffer.getvalue()

@@ -93,9 +93,7 @@ def _open(form: Json) -> tuple[type[Feature], Json]:
             raise SchemaError(f"a feature without content, or of an unknown kind: {str(form)[:200]}")
     feature_class = _BY_NAME.get(class_name.rpartition(".")[2])
     if feature_class is None:
-        raise SchemaError(
-            f"features of class {class_name!r} are not known here, and the file does not say what they store"
-        )
+        raise SchemaError(f"features of class {class_name!r} are not known here, and the file does not say what they store")
     if feature_class is FeaturesDict and is_plain:
         return feature_class, {"features": dict(content)}
     return feature_class, _normalise(content, is_plain=is_plain)

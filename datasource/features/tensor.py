@@ -77,6 +77,10 @@ class Tensor(LeafFeature):
             if self._dtype == STRING:
                 raise SchemaError('strings have no raw bytes; use encoding="none"')
             self.parts = {"/shape": "int64", "/value": "bytes"} if unknown > 1 else {"": "bytes"}
+        # A bool's bytes must be looked at: some are no bool.
+        self.stored_raw = len(self.parts) == 1 and (
+            (encoding == "bytes" and self._dtype.kind != "b") or (encoding == "none" and self._dtype == np.float32)
+        )
         self._is_scalar = encoding == "none" and not self._shape
         # Wire values that are decoded values already, and the integers that need no array to be checked.
         self._is_exact = self._dtype in (np.int64, np.float32, np.float64)
@@ -199,9 +203,7 @@ class Tensor(LeafFeature):
 
     def _fit(self, count: int, shape: Shape | None = None) -> tuple[int, ...]:
         """Return the shape with its unknown axis, if any, filled in for ``count`` values."""
-        shape, rest = (
-            (self._shape, self._rest) if shape is None else (shape, math.prod(s for s in shape if s is not None))
-        )
+        shape, rest = (self._shape, self._rest) if shape is None else (shape, math.prod(s for s in shape if s is not None))
         unknown = shape.count(None)
         if unknown > 1:
             raise DecodeError(f'{unknown} axes of unknown length cannot be told apart; encoding="bytes" stores them')
