@@ -83,9 +83,7 @@ def _expand_counted(prefix: str, count: int) -> list[Shard]:
     missing = [path for path in found if not os.path.exists(path)]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        raise ShardNotFoundError(
-            f"{len(missing)} of {count} shards are missing: {', '.join(missing[:5])}{more}", prefix
-        )
+        raise ShardNotFoundError(f"{len(missing)} of {count} shards are missing: {', '.join(missing[:5])}{more}", prefix)
     return [Shard(path) for path in found]
 
 

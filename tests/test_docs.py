@@ -15,6 +15,7 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
+
 from support.library import ROOT, sources
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -10,6 +10,7 @@ import threading
 from multiprocessing import shared_memory
 
 import pytest
+
 from support.leaks import Resources
 
 

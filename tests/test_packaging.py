@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support.library import FOLDERS, ROOT, packages, sources
 
 SOURCES = sources()
@@ -76,9 +77,7 @@ def test_importing_arrayfeed_imports_numpy_and_nothing_else(tmp_path: Path) -> N
 def test_a_face_offers_exactly_its_public_names(name: str) -> None:
     """``__all__`` is sorted and is what ``vars`` shows, submodules and underscored names aside."""
     face = importlib.import_module(name)
-    public = [
-        key for key, value in vars(face).items() if not key.startswith("_") and not isinstance(value, types.ModuleType)
-    ]
+    public = [key for key, value in vars(face).items() if not key.startswith("_") and not isinstance(value, types.ModuleType)]
 
     assert list(getattr(face, "__all__", [])) == sorted(public)
 

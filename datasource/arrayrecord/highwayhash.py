@@ -246,9 +246,7 @@ def _updaters(state: _Lanes) -> Callable[[int], Callable[[_Lanes], None]]:
     return first
 
 
-def _merge_copies(
-    source: _Lanes, row: int, target: _Lanes
-) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]:
+def _merge_copies(source: _Lanes, row: int, target: _Lanes) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]:
     """Return the byte copies that merge rows ``row`` to ``row + 4`` of ``source`` into ``target``, as (to, from) views.
 
     What an even lane takes from some byte of its pair, its odd neighbour takes from the same byte of the other lane.

@@ -59,6 +59,4 @@ def check_metadata(value: Any, where: str = "metadata") -> None:
     elif isinstance(value, float) and not math.isfinite(value):
         raise TypeError(f"{where}: JSON has no {value}; use None or a string")
     elif value is not None and not isinstance(value, (str, int, float)):
-        raise TypeError(
-            f"{where}: {type(value).__name__} is not what JSON holds; make it a number, string, list or dict"
-        )
+        raise TypeError(f"{where}: {type(value).__name__} is not what JSON holds; make it a number, string, list or dict")

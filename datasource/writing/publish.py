@@ -142,9 +142,7 @@ def _refuse_existing(target: str) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        raise DatasetExistsError(
-            "a file stands where the data set is to be written; choose another path", target
-        ) from None
+        raise DatasetExistsError("a file stands where the data set is to be written; choose another path", target) from None
     if occupied:
         raise DatasetExistsError(
             "this directory holds data already, which is never overwritten; write to another path, or delete it first",

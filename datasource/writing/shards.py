@@ -43,9 +43,7 @@ class GrowingSplit:
       codec: See ``check_codec``; ``"auto"`` keeps the first records in memory until there are enough to decide.
     """
 
-    def __init__(
-        self, directory: str, name: str, *, shard_bytes: int | None, shard_records: int | None, codec: str
-    ) -> None:
+    def __init__(self, directory: str, name: str, *, shard_bytes: int | None, shard_records: int | None, codec: str) -> None:
         self.name = name
         self.codec = codec
         self.num_records = 0
@@ -76,8 +74,7 @@ class GrowingSplit:
             return
         size = len(record)
         if self._writer is None or (
-            self._shard_records
-            and (self._shard_records >= self._most_records or self._shard_bytes + size > self._most_bytes)
+            self._shard_records and (self._shard_records >= self._most_records or self._shard_bytes + size > self._most_bytes)
         ):
             self._roll()
         assert self._writer is not None

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
-from arrayfeed.datasource.arrayrecord import highwayhash
-from arrayfeed.datasource.arrayrecord.highwayhash import RIEGELI_KEY, hash_bytes, hash_many
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from arrayfeed.datasource.arrayrecord import highwayhash
+from arrayfeed.datasource.arrayrecord.highwayhash import RIEGELI_KEY, hash_bytes, hash_many
 
 # The values that the algorithm's authors publish with it: messages 00 01 02 ... of 0 to 64 bytes.
 PUBLISHED_KEY = (0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110, 0x1F1E1D1C1B1A1918)
