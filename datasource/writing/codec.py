@@ -42,8 +42,7 @@ def check_codec(codec: str) -> str:
             raise ValueError(f"codec {codec!r}: the level of {name} must be an integer, {low} <= level <= {high}")
     elif codec not in (AUTO, "none", "snappy", *_LEVELS):
         raise ValueError(
-            f"codec {codec!r} is unknown; take 'auto', 'none', 'zstd', 'zstd:LEVEL', 'brotli', 'brotli:LEVEL' or "
-            "'snappy'"
+            f"codec {codec!r} is unknown; take 'auto', 'none', 'zstd', 'zstd:LEVEL', 'brotli', 'brotli:LEVEL' or 'snappy'"
         )
     return codec
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from arrayfeed.datasource.features import ClassLabel, Tensor
 from arrayfeed.datasource.writing import DatasetWriter
 from support.written import read_records
@@ -30,9 +31,7 @@ def test_grain_reads_what_was_written(tmp_path: Path, rng: np.random.Generator, 
     """Over several shards, under every codec. In a process of its own: that reader's threads survive no fork."""
     features = {"x": Tensor(shape=(30,), dtype=np.uint8, encoding="bytes"), "label": ClassLabel(10)}
     with DatasetWriter(tmp_path / "data", features, codec=codec, shard_records=300) as writer:
-        writer.write_columns(
-            {"x": rng.integers(0, 256, (1000, 30), dtype=np.uint8), "label": rng.integers(0, 10, 1000)}
-        )
+        writer.write_columns({"x": rng.integers(0, 256, (1000, 30), dtype=np.uint8), "label": rng.integers(0, 10, 1000)})
 
     shards = sorted(map(str, (tmp_path / "data").glob("*.array_record*")))
     subprocess.run([sys.executable, "-c", READ, tmp_path / "found", *shards], check=True, timeout=120)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from arrayfeed.datasource.features import ClassLabel, Image, Scalar, Tensor, Text
 from arrayfeed.datasource.features.features_dict import FeatureLike
 from arrayfeed.datasource.writing import DatasetWriter

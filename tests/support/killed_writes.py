@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from array_record.python import array_record_module  # noqa: F401  imported once here, not in every child
+
 from arrayfeed.datasource.errors import DataError, DatasetNotFoundError
 from arrayfeed.datasource.features import ClassLabel, Tensor
 from arrayfeed.datasource.writing import DatasetWriter, find_leftovers, remove_leftovers
@@ -47,9 +48,7 @@ def write(path: Path) -> None:
         with DatasetWriter(path, features, name="killed", codec="none", shard_records=300, metadata={"a": 1}) as writer:
             for split in ("train", "test"):
                 for start in range(0, COUNT, 100):
-                    writer.write_columns(
-                        {name: column[start : start + 100] for name, column in columns.items()}, split=split
-                    )
+                    writer.write_columns({name: column[start : start + 100] for name, column in columns.items()}, split=split)
 
 
 def in_child(task: Callable[[], None], kill_after_s: float | None = None) -> int:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from arrayfeed.datasource.writing.checks import check_limit, check_metadata, check_name, check_version, default_name
 from hypothesis import given
 from hypothesis import strategies as st
+
+from arrayfeed.datasource.writing.checks import check_limit, check_metadata, check_name, check_version, default_name
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,7 @@ def test_names_that_tfds_refuses_are_refused(name: str) -> None:
         check_name(name)
 
 
-@pytest.mark.parametrize(
-    "version", ["", "1", "1.0", "1.0.0.0", "01.0.0", "1.0.x", "v1.0.0", "1.0.0\n", "-1.0.0", "1.0.٣"]
-)
+@pytest.mark.parametrize("version", ["", "1", "1.0", "1.0.0.0", "01.0.0", "1.0.x", "v1.0.0", "1.0.0\n", "-1.0.0", "1.0.٣"])
 def test_a_version_is_three_integers(version: str) -> None:
     """Others would not be found under their number."""
     assert check_version("1.20.0") == "1.20.0"

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
+
 from arrayfeed.datasource.arrayrecord.cache import GroupCache
 from arrayfeed.datasource.arrayrecord.reader import ShardReader
 from arrayfeed.datasource.arrayrecord.source import ArrayRecordDataSource

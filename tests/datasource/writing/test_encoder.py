@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
 from arrayfeed.datasource.errors import SchemaError
 from arrayfeed.datasource.example.wire import serialize_example
 from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, Scalar, Tensor, Text
 from arrayfeed.datasource.features.features_dict import FeatureLike
 from arrayfeed.datasource.writing.columns import take_row
 from arrayfeed.datasource.writing.encoder import RecordEncoder
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 FEATURES: dict[str, FeatureLike] = {
     "label": ClassLabel(300),

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from arrayfeed.datasource.errors import DatasetExistsError
 from arrayfeed.datasource.writing.publish import Staging, find_leftovers, remove_leftovers
 

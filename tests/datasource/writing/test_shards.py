@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from arrayfeed.datasource.arrayrecord.source import ArrayRecordDataSource
 from arrayfeed.datasource.errors import DataError
 from arrayfeed.datasource.writing import shards
 from arrayfeed.datasource.writing.codec import SAMPLE_BYTES, SAMPLE_RECORDS
 from arrayfeed.datasource.writing.shards import GrowingSplit, WrittenShard
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 
 def write_split(
@@ -81,9 +82,7 @@ def test_auto_keeps_every_record_in_order_and_every_limit(tmp_path: Path, count:
     split = write_split(tmp_path, records, shard_records=100, codec="auto")
 
     assert [record for shard in read_shards(split) for record in shard] == records
-    assert [shard.num_records for shard in split.shards] == [100] * (count // 100) + [count % 100] * bool(
-        count % 100
-    ) or [0]
+    assert [shard.num_records for shard in split.shards] == [100] * (count // 100) + [count % 100] * bool(count % 100) or [0]
     assert split.num_records == count
     assert split.codec == ("zstd" if count else "none")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from arrayfeed.datasource.errors import DataError, DatasetExistsError, SchemaError
 from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, Tensor, Text
 from arrayfeed.datasource.tfds import DatasetInfo
@@ -24,10 +25,7 @@ FEATURES = {"image": Image(shape=(4, 4, 1)), "label": ClassLabel(names=["zero", 
 
 
 def make_examples(count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    return [
-        {"image": rng.integers(0, 256, (4, 4, 1), dtype=np.uint8), "label": k % 2, "text": b"%d" % k}
-        for k in range(count)
-    ]
+    return [{"image": rng.integers(0, 256, (4, 4, 1), dtype=np.uint8), "label": k % 2, "text": b"%d" % k} for k in range(count)]
 
 
 def equal(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> bool:
@@ -36,8 +34,7 @@ def equal(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> bool:
         return False
     pairs = [(a[key], b[key]) for a, b in zip(found, expected, strict=True) for key in {*a, *b}]
     return all(
-        type(a) is type(b) and np.array_equal(a, b) and getattr(a, "dtype", 0) == getattr(b, "dtype", 0)
-        for a, b in pairs
+        type(a) is type(b) and np.array_equal(a, b) and getattr(a, "dtype", 0) == getattr(b, "dtype", 0) for a, b in pairs
     )
 
 
@@ -184,9 +181,7 @@ def test_an_example_that_does_not_fit_is_named_and_the_writer_goes_on(tmp_path: 
     with DatasetWriter(tmp_path / "data", FEATURES) as writer:
         writer.write(good[0])
         writer.write(good[1])
-        with pytest.raises(
-            SchemaError, match=r"^example 2 of split 'train': feature 'label': a label from -1 to 1 .* got 2"
-        ):
+        with pytest.raises(SchemaError, match=r"^example 2 of split 'train': feature 'label': a label from -1 to 1 .* got 2"):
             writer.write(bad)
         with pytest.raises(SchemaError, match=r"^example 0 of split 'other': "):
             writer.write({**good[0], "extra": 1}, split="other")
@@ -403,9 +398,7 @@ with DatasetWriter(sys.argv[1], {"x": numpy.int64}) as writer:
     assert read_examples(tmp_path / "data") == {"train": [{"x": 1}]}
 
 
-def test_a_missing_array_record_is_an_error_that_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_array_record_is_an_error_that_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is needed first, and nothing is left."""
     monkeypatch.setitem(sys.modules, "array_record.python.array_record_module", None)
 
