@@ -287,7 +287,7 @@ class DatasetWriter:
         if dead:
             warnings.warn(
                 f"{self.path}: an earlier run was interrupted and left {', '.join(dead)}; "
-                "arrayfeed.remove_leftovers(path) deletes it",
+                "arrayfeed.datasource.writing.remove_leftovers(path) deletes it",
                 stacklevel=3,
             )
 

