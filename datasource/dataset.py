@@ -48,8 +48,9 @@ def open(
     """
     directory = Path(path)
     if not directory.exists() and (leftovers := find_leftovers(directory)):
+        left = ", ".join(each.directory for each in leftovers)
         raise DatasetIncompleteError(
-            f"incomplete: written by an interrupted run, which left {', '.join(each.directory for each in leftovers)} behind. Write it again; "
+            f"incomplete: written by an interrupted run, which left {left} behind. Write it again; "
             "what is left over can be deleted",
             os.fspath(directory),
         )

@@ -38,7 +38,10 @@ def plain_hash(data: bytes, key: tuple[int, ...] = RIEGELI_KEY) -> int:
     """HighwayHash-64 as its paper and portable form state it: one lane, one byte, one step at a time."""
     mul0 = [0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3]
     mul1 = [0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377]
-    swap = lambda lane: lane >> 32 | lane << 32 & MASK
+
+    def swap(lane: int) -> int:
+        return lane >> 32 | lane << 32 & MASK
+
     v0 = [m ^ k for m, k in zip(mul0, key, strict=True)]
     v1 = [m ^ swap(k) for m, k in zip(mul1, key, strict=True)]
 
