@@ -48,10 +48,10 @@ def open(
     """
     directory = Path(path)
     if not directory.exists() and (leftovers := find_leftovers(directory)):
-        left = ", ".join(each.directory for each in leftovers)
+        names = ", ".join(leftover.directory for leftover in leftovers)
         raise DatasetIncompleteError(
-            f"incomplete: written by an interrupted run, which left {left} behind. Write it again; "
-            "what is left over can be deleted",
+            f"incomplete: written by an interrupted run, or still being written, in {names}. Write it again; what a dead "
+            "writer left can be deleted",
             os.fspath(directory),
         )
     if directory.is_file():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from ..errors import CorruptShardError
 from ..memory import Extents
 from ..varint import encode_varint
-from .blocks import to_physical
+from .blocks import USABLE_BYTES, to_physical
 from .cache import GroupCache
 from .chunk import (
     CHUNK_HEADER_BYTES,
@@ -23,7 +24,7 @@ from .chunk import (
     decode_record,
     parse_header,
 )
-from .file import Io, open_file
+from .file import Io, ShardFile, open_file
 from .highwayhash import hash_many
 from .index import IndexFormatError, read_index
 
@@ -31,6 +32,7 @@ __all__ = ["Check", "ShardReader"]
 
 Check = Literal["structure", "hash"]
 Ints = npt.NDArray[np.int64]
+Note: TypeAlias = Callable[[Ints, Ints, Ints], None]
 
 #: What an uncompressed chunk of one record begins with: the header, the compression byte, the length of the sizes buffer.
 _SINGLE = struct.Struct("<8xQ8xQQBB")
@@ -70,10 +72,7 @@ class ShardReader:
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self._starts = self.index.starts.data
         self._sizes = self.index.decoded_sizes.data
-        # By record: where behind its header a plain record starts, once its header was checked; 0 until then. Checking costs
-        # as much as three reads, so it is done on a process's first read. Threads may write the same byte twice.
-        self._known_array = np.zeros(0 if self.index.record_ends is not None else self.index.num_records, np.uint8)
-        self._known = self._known_array.data
+        self._base = 0 if self._file.mapping is None else self._file.mapping.ctypes.data
 
     @property
     def num_records(self) -> int:
@@ -81,41 +80,40 @@ class ShardReader:
         return self.index.num_records
 
     @property
-    def file_bytes(self) -> int:
-        """Size of the file."""
-        return self._file.file_bytes
+    def file(self) -> ShardFile:
+        """The file itself."""
+        return self._file
 
-    def read_one(self, record: int) -> bytes:
-        """Return record ``0 <= record < num_records``.
+    def read_one(self, record: int) -> tuple[bytes, int]:
+        """Return record ``0 <= record < num_records``, and its address for ``Places``: 0 if it is not plain in a mapping.
 
         Raises:
           CorruptShardError: The record is damaged.
         """
         if self.index.record_ends is not None:
             chunks, places = self.index.locate(np.array([record]))
-            return self._read_group(int(chunks[0]), record).record(int(places[0]))
+            return self._read_group(int(chunks[0]), record).record(int(places[0])), 0
         start, size = self._starts[record], self._sizes[record]
-        known = self._known[record]
-        if known:
-            return bytes(self._file.read(start + known, size))
         span = self._starts[record + 1] - start
         try:
             if span > _LONG_BYTES or size > self._max_chunk_bytes or self._check == "hash":
-                return bytes(decode_record(self._read_chunk(record), size))
+                return bytes(decode_record(self._read_chunk(record), size)), 0
             chunk = self._file.read(start, span)
             if span >= _SINGLE.size:
                 data_size, kind, decoded_size, codec, sizes_bytes = _SINGLE.unpack_from(chunk)
                 values = _SINGLE.size + sizes_bytes
                 if codec == 0 and kind == _ONE_SIMPLE and decoded_size == size and sizes_bytes < 128:
                     if data_size + CHUNK_HEADER_BYTES == values + size <= span:
-                        self._known[record] = values
-                        return bytes(chunk[values : values + size])
-            return bytes(decode_record(chunk, size))
+                        return bytes(chunk[values : values + size]), self._address(start + values, size)
+            return bytes(decode_record(chunk, size)), 0
         except ChunkError as error:
             raise self._explain(error, record, record) from None
 
-    def read_many(self, records: Ints) -> Extents:
+    def read_many(self, records: Ints, note: Note | None = None) -> Extents:
         """Return the bytes of ``records``, all within bounds, duplicates allowed: in place in the file where possible.
+
+        Args:
+          note: Is told, as ``note(records, addresses, sizes)``, where those are that stay in place; see ``Places``.
 
         Raises:
           CorruptShardError: A record is damaged; the first of them in the asked order is named.
@@ -123,9 +121,6 @@ class ShardReader:
         if self.index.record_ends is not None:
             return self._read_many_grouped(records)
         starts, sizes = self.index.starts[records], self.index.decoded_sizes[records]
-        known = self._known_array[records]
-        if known.all():
-            return self._file.gather(starts + known, sizes)
         spans = self.index.starts[records + 1] - starts
         long = (spans > _LONG_BYTES) | (sizes > self._max_chunk_bytes)
         if long.any():
@@ -137,14 +132,14 @@ class ShardReader:
         chunks = self._file.gather(starts, spans).compact()
         if chunks.smallest < _SINGLE.size:
             return self._decode_each(chunks, records, sizes)
-        return self._open_chunks(chunks, records, sizes)
+        return self._open_chunks(chunks, records, sizes, note)
 
-    def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints) -> Extents:
+    def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints, note: Note | None) -> Extents:
         """Turn chunks of one record each into the records in them, in place where they are not compressed."""
         if self._check == "structure" and (sizes == sizes[0]).all():
             values = self._expect(int(sizes[0]), chunks)
             if values:
-                self._known_array[records] = values
+                self._tell(note, records, values, sizes)
                 return chunks.inner(values, sizes)
         headers = chunks.field(0, _SINGLE_DTYPE)[:, 0]
         data_sizes = headers["data_size"].astype(np.int64)
@@ -155,12 +150,24 @@ class ShardReader:
         fits &= headers["sizes_bytes"] < 128
         if self._check == "hash":
             fits[fits] = self._hashes_match(chunks[fits], data_sizes[fits])
-        self._known_array[records[fits]] = starts[fits]
+        self._tell(note, records[fits], starts[fits], sizes[fits])
         if fits.all():
             return chunks.inner(starts, sizes)
         good, odd = np.flatnonzero(fits), np.flatnonzero(~fits)
         decoded = self._decode_each(chunks[odd], records[odd], sizes[odd])
         return Extents.merged(len(chunks), [(good, chunks[good].inner(starts[good], sizes[good])), (odd, decoded)])
+
+    def _tell(self, note: Note | None, records: Ints, values: Ints | int, sizes: Ints) -> None:
+        """Tell where the plain records of checked chunks are; ``values`` counts from each chunk's header."""
+        if note is not None and self._file.mapping is not None:
+            starts = self.index.starts[records] + values
+            whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
+            note(records, np.where(whole, to_physical(starts) + self._base, -starts), sizes)
+
+    def _address(self, start: int, size: int) -> int:
+        if self._file.mapping is None:
+            return 0
+        return self._base + to_physical(start) if start % USABLE_BYTES + size <= USABLE_BYTES else -start
 
     def _expect(self, size: int, chunks: Extents) -> int:
         """Return where in all of ``chunks`` a plain record of ``size`` bytes starts, 0 if one of them is something else.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError, DecodeError
+from ..errors import DataError, DecodeError, SchemaError
 from ..example.wire import WireValues
-from .dtypes import Kind, dtype_name
+from .dtypes import STRING, Kind, dtype_name
 
 if TYPE_CHECKING:
     from .leaf import Leaf
 
-__all__ = ["Feature", "Json", "LeafFeature", "Shape", "named", "require"]
+__all__ = ["Feature", "Json", "LeafFeature", "Shape", "fits", "named", "require"]
 
 Json: TypeAlias = dict[str, Any]
 E = TypeVar("E", bound=DataError)
@@ -37,6 +37,8 @@ class Feature(ABC):
     # What features.json calls the class, and the one key there that holds its parameters.
     json_class: ClassVar[str]
     content_key: ClassVar[str]
+    # Whether a stored value is the array's own memory, so that decoding it is looking at it.
+    stored_raw: bool = False
 
     def __init__(self, *, description: str = "", value_range: str = "") -> None:
         self.description = description
@@ -77,7 +79,10 @@ class Feature(ABC):
 
     @abstractmethod
     def map_leaves(self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()) -> Any:
-        """Return the same feature with ``change(leaf, its path)`` in the place of every leaf feature."""
+        """Return the same feature with ``change(leaf, its path)`` in the place of every leaf feature.
+
+        Where nothing changes, the feature itself; a kind of feature that fixes what is in it becomes its general form.
+        """
 
     # -- JSON -----------------------------------------------------------------------------------------------------
 
@@ -133,15 +138,15 @@ class LeafFeature(Feature):
 
     Attributes:
       parts: By suffix of the key, which list; ``{"": "bytes"}`` for most.
-      count: Number of wire values of one element in its list, ``None`` where elements differ.
-      stored_raw: Whether a stored value is the array's own memory, so that decoding it is looking at it.
+      counts: Wire values of one element in each of its lists, ``None`` where elements differ.
       optional: Whether the value may be ``None``, which is stored as nothing.
+      joins_to_arrays: Whether a sequence of it is decoded to one array where the elements' shapes agree; see ``options``.
     """
 
     parts: Mapping[str, Kind]
-    count: int | None = 1
+    counts: tuple[int | None, ...] = (1,)
     optional: bool = False
-    stored_raw: bool = False
+    joins_to_arrays: bool = False
 
     @property
     @abstractmethod
@@ -175,6 +180,37 @@ class LeafFeature(Feature):
         """Return the value of one element from its list for each of ``parts``."""
         return self.decode(parts[0])
 
+    def encode_many(self, elements: Sequence[Any]) -> tuple[WireValues, ...]:
+        """Return the elements of a sequence as one joined list for each of ``parts``.
+
+        Raises:
+          SchemaError: An element does not fit; says which.
+        """
+        encoded = []
+        for place, element in enumerate(elements):
+            try:
+                encoded.append(self.encode_parts(element))
+            except SchemaError as error:
+                raise SchemaError(f"element {place} of {len(elements)}: {error.message}") from error.__cause__
+        columns = zip(*encoded, strict=True) if encoded else [()] * len(self.parts)
+        return tuple(_join(column, kind) for column, kind in zip(columns, self.parts.values(), strict=True))
+
+    def decode_many(self, parts: tuple[WireValues, ...], size: int) -> Sequence[Any] | npt.NDArray[Any]:
+        """Return the ``size`` elements whose lists were joined; scalars as an array."""
+        if len(self.parts) == 1 and self.counts == (1,):
+            values: Any = parts[0]
+            return [self.decode(values[place : place + 1]) for place in range(size)]
+        return [self.decode_parts(_cut(parts, size, place)) for place in range(size)]
+
+    def join(self, elements: Sequence[Any] | npt.NDArray[Any]) -> Any:
+        """Return the decoded elements of a sequence as the value of the sequence: a list, or an array if so configured."""
+        if self.joins_to_arrays and self.dtype != STRING:
+            if len(elements) == 0:
+                return np.empty((0, *(size or 0 for size in self.shape)), self.dtype)
+            if all(np.shape(element) == np.shape(elements[0]) for element in elements):
+                return np.asarray(elements, self.dtype)
+        return list(elements)
+
     def decode_columns(self, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         """Return n values decoded at once, shape ``(n, *shape)``; ``None`` where that cannot be done this way.
 
@@ -207,6 +243,28 @@ class LeafFeature(Feature):
     def __repr__(self) -> str:
         shown = {"shape": self.shape, "dtype": dtype_name(self.dtype), **self._details()}
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+
+def _join(column: Sequence[Any], kind: Kind) -> WireValues:
+    if kind == "bytes":
+        return [value for values in column for value in values]
+    empty = np.empty(0, np.int64) if kind == "int64" else np.empty(0, np.float32)
+    joined: npt.NDArray[Any] = np.concatenate([empty, *column])
+    return joined
+
+
+def _cut(parts: tuple[WireValues, ...], size: int, place: int) -> tuple[WireValues, ...]:
+    """Return element ``place`` of ``size`` equally long ones from each of ``parts``."""
+    counts = [len(part) // size if part is not None else 0 for part in parts]
+    return tuple(
+        part[place * count : (place + 1) * count] if part is not None else None
+        for part, count in zip(parts, counts, strict=True)
+    )
+
+
+def fits(shape: tuple[int, ...], expected: Shape) -> bool:
+    """Return whether an array of ``shape`` is one of the ``expected`` shape."""
+    return len(shape) == len(expected) and all(e in (None, s) for s, e in zip(shape, expected, strict=True))
 
 
 def require(values: WireValues, kind: Kind) -> Any:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SchemaError
-from .base import Shape
+from .base import Shape, fits
 from .dtypes import STRING, dtype_name
 
-__all__ = ["check_shape", "fits", "shape_to_json", "to_array"]
+__all__ = ["check_shape", "shape_to_json", "to_array"]
 
 
 def check_shape(shape: Iterable[int | None]) -> Shape:
@@ -34,11 +34,6 @@ def check_shape(shape: Iterable[int | None]) -> Shape:
 def shape_to_json(shape: Shape) -> dict[str, list[str]]:
     """Return ``shape`` as features.json has it: int64 are strings in protocol-buffer JSON, -1 is unknown."""
     return {"dimensions": [str(-1 if size is None else size) for size in shape]} if shape else {}
-
-
-def fits(shape: tuple[int, ...], expected: Shape) -> bool:
-    """Return whether an array of ``shape`` is one of the ``expected`` shape."""
-    return len(shape) == len(expected) and all(e in (None, s) for s, e in zip(shape, expected, strict=True))
 
 
 def to_array(value: Any, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:

@@ -119,4 +119,4 @@ class ClassLabel(Tensor):
         return f"{shown}, ... ({len(names)} in all)" if len(names) > 10 else shown or "no classes"
 
     def _details(self) -> dict[str, Any]:
-        return {"num_classes": self.num_classes, **super()._details()}
+        return {"num_classes": self.num_classes}

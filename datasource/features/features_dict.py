@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Self, TypeAlias, cast
 
 import numpy.typing as npt
@@ -160,11 +160,20 @@ class FeaturesDict(Feature):
     def map_leaves(
         self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
     ) -> FeaturesDict:
-        return FeaturesDict(
-            {name: feature.map_leaves(change, (*path, name)) for name, feature in self._features.items()},
-            description=self.description,
-            value_range=self.value_range,
-        )
+        changed = {name: feature.map_leaves(change, (*path, name)) for name, feature in self._features.items()}
+        if all(changed[name] is feature for name, feature in self._features.items()):
+            return self
+        return FeaturesDict(changed, description=self.description, value_range=self.value_range)
+
+    def select(self, names: Iterable[str]) -> FeaturesDict:
+        """Return the features called ``names``; ``"objects/bbox"`` is one of the features of ``"objects"``.
+
+        Raises:
+          ValueError: There is none of that name; lists what there is.
+        """
+        from .selection import select
+
+        return select(self, names)
 
     # -- description ----------------------------------------------------------------------------------------------
 

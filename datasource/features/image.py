@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import Json, LeafFeature, Shape, require
-from .checks import check_shape, fits, shape_to_json
+from .base import Json, LeafFeature, Shape, fits, require
+from .checks import check_shape, shape_to_json
 from .dtypes import as_dtype, dtype_name
-from .image_codec import ImageFormat, decode_image, encode_image
+from .image_codec import ImageFormat, convert_channels, decode_frames, decode_image, encode_image
 from .image_header import read_header
 
 __all__ = ["Image"]
@@ -30,7 +30,8 @@ class Image(LeafFeature):
     channels it has.
 
     Args:
-      shape: ``(height, width, channels)``, with ``None`` for what examples differ in. Channels: 1, 2, 3 or 4.
+      shape: ``(height, width, channels)``, with ``None`` for what examples differ in. Channels: 1, 2, 3 or 4. With four
+        axes, ``(frames, height, width, 3)``, animated GIFs.
       dtype: uint8, uint16 (PNG) or float32 (PNG, one channel: the four bytes of each float become RGBA).
       encoding_format: ``"png"`` or ``"jpeg"``: what arrays are encoded to; PNG if ``None``.
       use_colormap: Whether viewers show gray values as colours.
@@ -38,6 +39,9 @@ class Image(LeafFeature):
 
     json_class = "image_feature.Image"
     content_key = "image"
+
+    # Whether a colour image keeps the channels it was stored with, whatever the shape says; see ``options``.
+    keeps_channels = True
 
     def __init__(
         self,
@@ -114,6 +118,8 @@ class Image(LeafFeature):
         data = require(values, "bytes")
         if len(data) != 1:
             raise DecodeError(f"one encoded image expected, the record has {len(data)} bytes values")
+        if len(self._shape) == 4:
+            return decode_frames(data[0])
         pixels = decode_image(data[0])
         if pixels.ndim == 2:
             pixels = pixels[..., None]
@@ -124,6 +130,8 @@ class Image(LeafFeature):
         if pixels.dtype != self._dtype:
             # 16 bits where 8 are promised: the upper ones are the picture.
             pixels = (pixels >> 8 if self._dtype == np.uint8 else pixels).astype(self._dtype)
+        if not self.keeps_channels:
+            return convert_channels(pixels, self._channels)
         if pixels.shape[2] == 1 and self._channels > 1:
             pixels = np.repeat(pixels, self._channels, axis=2)
         return pixels

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..errors import DecodeError
 from .image_header import ImageHeader, read_header
 
-__all__ = ["MAX_PIXELS", "ImageFormat", "decode_image", "encode_image"]
+__all__ = ["MAX_PIXELS", "ImageFormat", "convert_channels", "decode_frames", "decode_image", "encode_image"]
 
 ImageFormat: TypeAlias = Literal["png", "jpeg"]
 
@@ -39,12 +39,44 @@ def _opencv() -> Any:
 
 
 @functools.cache
+def _has_pillow() -> bool:
+    try:
+        _pillow()
+    except ImportError:
+        return False
+    return True
+
+
+@functools.cache
 def _pillow() -> Any:
     try:
         import PIL.Image
     except ImportError:
         raise ImportError(_NEED) from None
     return PIL.Image
+
+
+def decode_frames(data: bytes) -> npt.NDArray[Any]:
+    """Return the frames of an animation, uint8 of shape ``(frames, height, width, 3)``. Needs Pillow.
+
+    Raises:
+      DecodeError: The bytes are no image that can be read, or all frames together have more than ``MAX_PIXELS`` pixels.
+      ImportError: Pillow is not installed.
+    """
+    header = _check_header(data)
+    pillow = _pillow()
+    try:
+        with pillow.open(io.BytesIO(data)) as image:
+            count = getattr(image, "n_frames", 1)
+            if count * image.width * image.height > MAX_PIXELS:
+                raise DecodeError(f"{count} frames of {image.width} x {image.height} pixels; at most {MAX_PIXELS} are decoded")
+            frames = []
+            for number in range(count):
+                image.seek(number)
+                frames.append(np.array(image.convert("RGB")))
+            return np.stack(frames)
+    except _pillow_errors() as error:
+        raise DecodeError(f"a {header.format} animation of {len(data)} bytes cannot be decoded: {error}") from None
 
 
 def decode_image(data: bytes) -> npt.NDArray[Any]:
@@ -56,6 +88,18 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
       DecodeError: The bytes are no image that can be read, or one of more than ``MAX_PIXELS`` pixels.
       ImportError: Neither OpenCV nor Pillow is installed.
     """
+    header = _check_header(data)
+    cv2 = _opencv()
+    pixels = None if cv2 is None else _decode_with_opencv(cv2, data, header)
+    # Builds of OpenCV differ in the rarer formats that they read.
+    if cv2 is None or (pixels is None and header.format not in ("png", "jpeg") and _has_pillow()):
+        pixels = _decode_with_pillow(data)
+    if pixels is None:
+        raise DecodeError(f"a {header.format} image of {len(data)} bytes cannot be decoded; it is damaged or cut short")
+    return pixels
+
+
+def _check_header(data: bytes) -> ImageHeader:
     header = read_header(data)
     if header is None:
         raise DecodeError(f"{len(data)} bytes are no image of a known format; they begin {data[:8]!r}")
@@ -63,11 +107,13 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
         raise DecodeError(
             f"{header.width} x {header.height} pixels claimed in {len(data)} bytes; at most {MAX_PIXELS} are decoded"
         )
-    cv2 = _opencv()
-    pixels = _decode_with_pillow(data) if cv2 is None or header.format == "tiff" else _decode_with_opencv(cv2, data, header)
-    if pixels is None:
-        raise DecodeError(f"a {header.format} image of {len(data)} bytes cannot be decoded; it is damaged or cut short")
-    return pixels
+    return header
+
+
+def _pillow_errors() -> tuple[type[Exception], ...]:
+    pillow = _pillow()
+    bombs = (pillow.DecompressionBombError, pillow.DecompressionBombWarning)
+    return (OSError, ValueError, SyntaxError, EOFError, *bombs)
 
 
 def _decode_with_opencv(cv2: Any, data: bytes, header: ImageHeader) -> npt.NDArray[Any] | None:
@@ -91,19 +137,39 @@ def _decode_with_pillow(data: bytes) -> npt.NDArray[Any] | None:
     pillow = _pillow()
     try:
         with pillow.open(io.BytesIO(data)) as image:
-            if image.width * image.height > MAX_PIXELS:
-                return None
             if image.mode in ("I", "I;16", "I;16B", "I;16L", "I;16N"):
                 return np.asarray(image).astype(np.uint16)
             if image.mode not in ("L", "RGB", "RGBA"):
-                transparent = "A" in image.mode or "transparency" in image.info
+                transparent = "A" in image.mode or "transparency" in image.info or image.format == "GIF"
                 gray = image.mode == "1"
                 image = image.convert("L" if gray else "RGBA" if transparent else "RGB")
             elif "transparency" in image.info and image.mode == "RGB":
                 image = image.convert("RGBA")
             return np.array(image)
-    except (OSError, ValueError, SyntaxError, EOFError, pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+    except _pillow_errors():
         return None
+
+
+def convert_channels(pixels: npt.NDArray[Any], channels: int) -> npt.NDArray[Any]:
+    """Return ``pixels``, shape ``(height, width, found)``, with 1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGBA) ``channels``.
+
+    Alpha is dropped, or made opaque; gray is repeated; colour becomes gray by its luma (ITU-R BT.601).
+    """
+    found = pixels.shape[2]
+    if found == channels:
+        return pixels
+    if found > 2 > channels or (found, channels) in ((3, 2), (4, 2)):
+        # In 16.16 fixed point, as libjpeg and Pillow have it.
+        luma = (pixels[..., :3].astype(np.int64) @ np.array([19595, 38470, 7471]) + 0x8000) >> 16
+        colour = luma.astype(pixels.dtype)[..., None]
+    elif found < 3 <= channels:
+        colour = np.repeat(pixels[..., :1], 3, axis=2)
+    else:
+        colour = pixels[..., : 3 if found > 2 else 1]
+    if channels % 2:
+        return np.ascontiguousarray(colour)
+    alpha = np.full_like(colour[..., :1], np.iinfo(pixels.dtype).max) if found % 2 else pixels[..., -1:]
+    return np.concatenate([colour, alpha], axis=2)
 
 
 def encode_image(pixels: npt.NDArray[Any], image_format: ImageFormat) -> bytes:

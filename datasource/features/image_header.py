@@ -11,13 +11,13 @@ __all__ = ["ImageHeader", "read_header"]
 class ImageHeader(NamedTuple):
     """What an encoded image says about itself.
 
-    ``width`` and ``height`` are in pixels, 0 where the format keeps them somewhere else (TIFF). ``channels`` is 0 where the
-    decoder decides: palettes, transparency given apart from the pixels, CMYK.
+    ``width`` and ``height`` are in pixels. ``channels`` is 0 where the decoder decides: palettes, transparency given apart
+    from the pixels, CMYK, formats other than PNG and JPEG.
     """
 
     format: str
-    width: int = 0
-    height: int = 0
+    width: int
+    height: int
     channels: int = 0
 
 
@@ -44,10 +44,10 @@ def read_header(data: bytes) -> ImageHeader | None:
             return _read_bmp(data)
         if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
             return _read_webp(data)
+        if data.startswith((b"II*\0", b"MM\0*")):
+            return _read_tiff(data)
     except (struct.error, IndexError):
         return None
-    if data.startswith((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")):
-        return ImageHeader("tiff")
     return None
 
 
@@ -100,3 +100,16 @@ def _read_webp(data: bytes) -> ImageHeader | None:
     else:
         return None
     return ImageHeader("webp", width, height)
+
+
+def _read_tiff(data: bytes) -> ImageHeader | None:
+    # The first directory's tags 256 and 257: https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf, section 2.
+    order = "<" if data.startswith(b"II") else ">"
+    (at,) = struct.unpack_from(f"{order}I", data, 4)
+    (count,) = struct.unpack_from(f"{order}H", data, at)
+    sizes = {}
+    for entry in range(at + 2, at + 2 + 12 * count, 12):
+        tag, kind = struct.unpack_from(f"{order}HH", data, entry)
+        if tag in (256, 257):
+            (sizes[tag],) = struct.unpack_from(f"{order}{'H' if kind == 3 else 'I'}", data, entry + 8)
+    return ImageHeader("tiff", sizes[256], sizes[257]) if len(sizes) == 2 else None

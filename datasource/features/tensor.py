@@ -49,8 +49,8 @@ class Tensor(LeafFeature):
         shape: Shape,
         dtype: npt.DTypeLike,
         encoding: Encoding = "none",
-        minimum: float | None = None,
-        maximum: float | None = None,
+        minimum: int | None = None,
+        maximum: int | None = None,
         optional: bool = False,
         description: str = "",
         value_range: str = "",
@@ -72,11 +72,14 @@ class Tensor(LeafFeature):
                 raise SchemaError(f'{dtype_name(self._dtype)} values have no plain form; use encoding="bytes"')
             self._kind = kind
             self.parts = {"": kind}
-            self.count = None if unknown else self._rest
+            self.counts = (None if unknown else self._rest,)
         else:
             if self._dtype == STRING:
                 raise SchemaError('strings have no raw bytes; use encoding="none"')
-            self.parts = {"/shape": "int64", "/value": "bytes"} if unknown > 1 else {"": "bytes"}
+            if unknown > 1:
+                self.parts, self.counts = {"/shape": "int64", "/value": "bytes"}, (len(self._shape), 1)
+            else:
+                self.parts = {"": "bytes"}
         # A bool's bytes must be looked at: some are no bool.
         self.stored_raw = len(self.parts) == 1 and (
             (encoding == "bytes" and self._dtype.kind != "b") or (encoding == "none" and self._dtype == np.float32)
@@ -94,6 +97,11 @@ class Tensor(LeafFeature):
     def dtype(self) -> np.dtype[Any]:
         return self._dtype
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the record has the values themselves, not bytes that encode them."""
+        return self.encoding == "none"
+
     # -- encoding -------------------------------------------------------------------------------------------------
 
     def encode(self, value: Any) -> WireValues:
@@ -103,6 +111,9 @@ class Tensor(LeafFeature):
             return [data if self.encoding == "bytes" else zlib.compress(data)]
         if self._shape.count(None) > 1:
             raise SchemaError(f'{self._shape.count(None)} axes of unknown length need encoding="bytes" or "zlib"')
+        return self._encode_plain(array)
+
+    def _encode_plain(self, array: npt.NDArray[Any]) -> WireValues:
         flat = array.reshape(-1)
         if self._kind == "bytes":
             return [item.encode() if isinstance(item, str) else bytes(item) for item in flat.tolist()]
@@ -119,6 +130,13 @@ class Tensor(LeafFeature):
             return (self.encode(value),)
         array = to_array(value, self._dtype, self._shape)
         return np.array(array.shape, np.int64), self.encode(array)
+
+    def encode_many(self, elements: Any) -> tuple[WireValues, ...]:
+        if self.encoding != "none":
+            return super().encode_many(elements)
+        if len(elements) == 0:
+            elements = np.empty((0, *(size or 0 for size in self._shape)), self._dtype)
+        return (self._encode_plain(to_array(elements, self._dtype, (None, *self._shape))),)
 
     # -- decoding -------------------------------------------------------------------------------------------------
 
@@ -147,6 +165,23 @@ class Tensor(LeafFeature):
             raise DecodeError(f"shape {self._shape} expected, the record says {shape}")
         (data,) = self._single(parts[1])
         return self._from_bytes(data, shape)
+
+    def decode_many(self, parts: tuple[WireValues, ...], size: int) -> Any:
+        if self.encoding != "none":
+            return super().decode_many(parts, size)
+        values = require(parts[0], self._kind)
+        shape = self._fit(len(values) // size if size else self._rest)
+        if isinstance(values, list):
+            array = np.empty(len(values), object)
+            array[:] = values
+        else:
+            array = self._cast(values)
+        return array.reshape(size, *shape)
+
+    def join(self, elements: Any) -> Any:
+        if len(self.parts) > 1 and elements and all(array.shape == elements[0].shape for array in elements):
+            return np.asarray(elements)  # As tfds.data_source has it; it cannot read other sequences of these.
+        return super().join(elements)
 
     def decode_columns(self, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         n, size = values.shape
@@ -237,9 +272,9 @@ class Tensor(LeafFeature):
             "encoding": self.encoding,
         }
         if self.minimum is not None:
-            content["minimum"] = self.minimum
+            content["minimum"] = str(self.minimum)
         if self.maximum is not None:
-            content["maximum"] = self.maximum
+            content["maximum"] = str(self.maximum)
         if self.optional:
             content["optional"] = True
         return content

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import SchemaError
-from ..features import ClassLabel, FeaturesDict
+from ..features import ClassLabel, FeaturesDict, LabeledImage
 from ..features.base import LeafFeature
 
 __all__ = ["read_labels", "write_labels"]
@@ -20,7 +20,7 @@ def write_labels(features: FeaturesDict, directory: str | os.PathLike[str]) -> N
     """
 
     def write(feature: LeafFeature, path: tuple[str, ...]) -> LeafFeature:
-        if isinstance(feature, ClassLabel) and feature.has_names:
+        if isinstance(feature, (ClassLabel, LabeledImage)) and feature.has_names:
             bad = next((name for name in feature.names if name != name.strip() or not name or "\n" in name), None)
             if bad is not None:
                 raise SchemaError(f"feature {'/'.join(path)!r}: class name {bad!r} does not fit on one line of a file")
@@ -38,7 +38,7 @@ def read_labels(features: FeaturesDict, directory: str | os.PathLike[str]) -> Fe
     """
 
     def read(feature: LeafFeature, path: tuple[str, ...]) -> LeafFeature:
-        if not isinstance(feature, ClassLabel):
+        if not isinstance(feature, (ClassLabel, LabeledImage)):
             return feature
         file = Path(directory, _file_name(path))
         try:

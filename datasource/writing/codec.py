@@ -14,8 +14,8 @@ SAMPLE_BYTES = 1 << 22
 
 #: Codec -> lowest and highest level that array_record takes; Snappy has none worth choosing.
 _LEVELS = {"zstd": (-131072, 22), "brotli": (0, 11)}
-# Decoding a zstd record costs ten times a plain gather, so it must save a quarter to be worth it. Encoded images save 1 %,
-# arrays of real pixels mostly more than half.
+# Decoding a zstd record costs ten times a plain gather, so it must save a quarter to be worth it. Encoded images save a
+# hundredth, arrays of real pixels mostly more than half.
 _WORTHWHILE = 0.75
 
 

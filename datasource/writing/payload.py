@@ -1,8 +1,8 @@
 """Short ways from a value to the bytes that stand for it in a record, for values of just the declared type.
 
-A payload is what a list of the record holds: its one bytes value, or its packed numbers (never none of them). A short way
-gives the payload that the feature's own ``encode`` leads to, or ``None``: then the feature is to be asked, which also knows how
-to refuse.
+A payload is what a list of the record holds: its one bytes value, or its packed numbers (never none of them). A short
+way gives the payload that the feature's own ``encode`` leads to, or ``None``: then the feature is to be asked, which
+also knows how to refuse.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from ..example.varint import encode_varint
 from ..features import ClassLabel, Leaf, Scalar, Tensor, Text
 from ..features.dtypes import STRING
+from ..features.leaf import ValueLeaf
 
 __all__ = ["ShortWay", "find_short_way"]
 
@@ -39,7 +40,7 @@ def find_short_way(leaf: Leaf) -> ShortWay | None:
     """
     feature = leaf.feature
     # These very classes only: one derived from them may encode differently, a leaf in a sequence surely does.
-    if type(leaf) is not Leaf or len(leaf.keys) != 1 or type(feature) not in (Tensor, Scalar, ClassLabel, Text):
+    if type(leaf) is not ValueLeaf or len(leaf.keys) != 1 or type(feature) not in (Tensor, Scalar, ClassLabel, Text):
         return None
     assert isinstance(feature, Tensor)
     if feature.dtype == STRING:

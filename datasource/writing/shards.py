@@ -164,7 +164,7 @@ def _check_written(shard: WrittenShard) -> None:
     found = reader.num_records, int(reader.index.decoded_sizes.sum())
     if found != (shard.num_records, shard.num_bytes):
         raise DataError(
-            f"{shard.num_records} records of {shard.num_bytes} bytes were written, the file holds {found[0]} of {found[1]}; "
-            "check the disk",
+            f"{shard.num_records} records of {shard.num_bytes} bytes were written, the file holds {found[0]} of "
+            f"{found[1]}; check the disk",
             shard.path,
         )

@@ -39,11 +39,12 @@ class DatasetWriter:
             writer.write({"image": pixels, "label": 3}, split="train")
             writer.write_columns({"image": images, "label": labels}, split="test")
 
-    The directory appears under its name when the block ends, whole and on the disk. Until then everything is written beside
-    it, in ``<path>.incomplete-...``; an exception in the block removes that, a killed process leaves it behind, and in
-    neither case is there anything to open at ``path``. Nothing that exists is ever overwritten.
+    The directory appears under its name when the block ends, whole and on the disk. Until then everything is written
+    beside it, in ``<path>.incomplete-...``; an exception in the block removes that, a killed process leaves it behind,
+    and in neither case is there anything to open at ``path``. Nothing that exists is ever overwritten.
 
-    Threads may share a writer (whose example comes first is then up to them). A forked child must not use it. Not picklable.
+    Threads may share a writer (whose example comes first is then up to them). A forked child must not use it. Not
+    picklable.
 
     Args:
       path: The directory to be. Its parents are made; it may exist if it is empty.
@@ -158,8 +159,8 @@ class DatasetWriter:
           columns: As one example, with a leading axis of n everywhere: arrays ``(n, ...)`` or lists of n values.
 
         Raises:
-          SchemaError: The columns differ in length, and nothing is written. Or a row does not fit the features; the rows
-            before it are written.
+          SchemaError: The columns differ in length, and nothing is written. Or a row does not fit the features; the
+            rows before it are written.
           DataError, ValueError: As ``write``.
         """
         count = count_rows(columns)
@@ -202,7 +203,7 @@ class DatasetWriter:
             return RuntimeError(f"{self!r} belongs to process {self._owner}; make one writer in one process")
         if self._state == "failed":
             return DataError("writing failed before, this data set cannot be finished; start again", self.path)
-        return ValueError(f"{self!r} is closed")
+        return ValueError(f"{self!r} takes no more examples")
 
     def _count(self, split: str) -> int:
         return self._splits[split].num_records if split in self._splits else 0
@@ -214,10 +215,10 @@ class DatasetWriter:
 
         Raises:
           DataError: A shard cannot be written, or does not hold what it should; nothing is published.
-          DatasetExistsError: Something appeared at ``path`` meanwhile. The finished data set stays where the error says.
+          DatasetExistsError: Something appeared at ``path`` meanwhile. The finished data set is where the error says.
         """
         with self._lock:
-            if self._state == "closed":
+            if self._state in ("closed", "aborted"):
                 return
             if self._state != "open" or os.getpid() != self._owner:
                 raise self._refusal()
@@ -254,7 +255,7 @@ class DatasetWriter:
 
     def _abandon(self) -> None:
         if self._state in ("open", "failed") and os.getpid() == self._owner:
-            self._state = "closed"
+            self._state = "aborted"
             for split in self._splits.values():
                 split.abandon()
             self._staging.discard()
@@ -269,9 +270,10 @@ class DatasetWriter:
             self.abort()
 
     def __del__(self) -> None:
-        if self._state in ("open", "failed") and os.getpid() == self._owner:
-            warnings.warn(f"{self!r} was never closed; nothing is published", ResourceWarning, stacklevel=1)
-            self._abandon()
+        forgotten = self._state == "open" and os.getpid() == self._owner
+        self._abandon()
+        if forgotten:
+            warnings.warn(f"{self!r} was dropped without close(); nothing is published", ResourceWarning, stacklevel=1)
 
     # -- telling --------------------------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ def test_hashes_equal_the_published_values() -> None:
 @example(sizes=[], gap=0, seed=0)
 @example(sizes=[900, 0, 0, 0, 0, 0], gap=0, seed=1)
 def test_messages_of_any_sizes_hash_as_if_alone(sizes: list[int], gap: int, seed: int) -> None:
-    """Whatever stands before, after and beside a message, in any order of sizes, its hash is that of the plain version."""
+    """Whatever stands before, after and beside a message, and in any order, its hash is that of the plain version."""
     rng = np.random.default_rng(seed)
     starts = np.cumsum([gap, *(size + gap for size in sizes)])[:-1]
     buffer = rng.integers(0, 256, gap + sum(size + gap for size in sizes), dtype=np.uint8)
