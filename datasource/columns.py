@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Columns", "map_leaves", "stack"]
+__all__ = ["Columns", "fields_of", "map_leaves", "merge", "nester", "rebuild", "stack", "walk"]
 
 # What a batch is made of: an array, or a dict, tuple, named tuple or dataclass of columns, as the examples were.
 Columns: TypeAlias = Any
@@ -85,12 +86,98 @@ def _mismatch(path: str, expected: str, number: int, got: str) -> str:
 
 def map_leaves(function: Callable[[Any], Any], columns: Columns) -> Columns:
     """Return ``columns`` with ``function`` applied to every array (or other leaf); dicts, tuples and dataclasses are kept."""
-    if isinstance(columns, Mapping):
-        return {key: map_leaves(function, value) for key, value in columns.items()}
+    fields = fields_of(columns)
+    if fields is None:
+        return function(columns)
+    return rebuild(columns, [map_leaves(function, value) for value in fields.values()])
+
+
+def merge(count: int, parts: Sequence[tuple[npt.NDArray[np.int64], Columns]]) -> Columns:
+    """Return columns of ``count`` rows put together from parts: the rows of ``columns`` at ``places``, every place once.
+
+    Args:
+      parts: One ``(places, columns)`` or more, all of one structure; dtypes are promoted as NumPy promotes them.
+
+    Raises:
+      ValueError: Structures or shapes differ; names the field and both.
+    """
+    return _merge(count, [places for places, _ in parts], [columns for _, columns in parts], "")
+
+
+def _merge(count: int, places: list[npt.NDArray[np.int64]], parts: list[Columns], path: str) -> Columns:
+    fields = [fields_of(part) for part in parts]
+    first = fields[0]
+    if first is None:
+        return _merge_leaf(count, places, [np.asarray(part) for part in parts], path)
+    for part, found in zip(parts, fields, strict=True):
+        if type(part) is not type(parts[0]) or found is None or found.keys() != first.keys():
+            raise ValueError(_parts_differ(path, _structure(parts[0]), _structure(part)))
+    merged = [
+        _merge(count, places, [found[name] for found in fields if found], f"{path}/{name}" if path else str(name))
+        for name in first
+    ]
+    return rebuild(parts[0], merged)
+
+
+def _merge_leaf(count: int, places: list[npt.NDArray[np.int64]], parts: list[npt.NDArray[Any]], path: str) -> npt.NDArray[Any]:
+    shape = parts[0].shape[1:]
+    for part in parts:
+        if part.shape[1:] != shape:
+            raise ValueError(_parts_differ(path, f"shape {shape}", f"shape {part.shape[1:]}"))
+    boxed = any(part.dtype == object for part in parts)
+    merged = np.empty((count, *shape), object if boxed else np.result_type(*[part.dtype for part in parts]))
+    for where, part in zip(places, parts, strict=True):
+        merged[where] = part
+    return merged
+
+
+def _parts_differ(path: str, expected: str, got: str) -> str:
+    where = f"field {path!r}" if path else "the examples"
+    return f"{where}: one part of the batch has {expected}, another has {got}; make them equal in a map"
+
+
+def fields_of(columns: Columns) -> dict[Any, Any] | None:
+    """Return what a dict, tuple, named tuple or dataclass is made of, by name or place; None for a leaf."""
+    if isinstance(columns, np.ndarray):  # asked first: most are
+        return None
+    if isinstance(columns, (dict, Mapping)):
+        return dict(columns)
     if isinstance(columns, tuple):
-        fields = [map_leaves(function, value) for value in columns]
-        return type(columns)(*fields) if hasattr(columns, "_fields") else tuple(fields)
+        return dict(zip(getattr(columns, "_fields", range(len(columns))), columns, strict=True))
     if dataclasses.is_dataclass(columns) and not isinstance(columns, type):
-        names = [field.name for field in dataclasses.fields(columns)]
-        return dataclasses.replace(columns, **{name: map_leaves(function, getattr(columns, name)) for name in names})
-    return function(columns)
+        return {field.name: getattr(columns, field.name) for field in dataclasses.fields(columns)}
+    return None
+
+
+def rebuild(like: Columns, values: Sequence[Any]) -> Columns:
+    """Return the same structure as ``like``, made of ``values`` in the order of ``fields_of(like)``."""
+    if isinstance(like, Mapping):
+        return dict(zip(like, values, strict=True))
+    if isinstance(like, tuple):
+        return type(like)(*values) if hasattr(like, "_fields") else tuple(values)
+    names = [field.name for field in dataclasses.fields(like)]
+    return dataclasses.replace(like, **dict(zip(names, values, strict=True)))
+
+
+def walk(columns: Columns, path: str = "") -> list[tuple[str, Any]]:
+    """Return every leaf with its place below ``path``, as ``"objects/bbox"``, in the order of ``map_leaves``."""
+    fields = fields_of(columns)
+    if fields is None:
+        return [(path, columns)]
+    return [leaf for name, value in fields.items() for leaf in walk(value, f"{path}/{name}" if path else str(name))]
+
+
+def nester(like: Columns) -> Callable[[Sequence[Any]], Any]:
+    """Return a function that makes the structure of ``like`` out of its leaves, in the order of ``walk``."""
+    fields = fields_of(like)
+    if fields is None:
+        return lambda values: values[0]
+    if isinstance(like, dict) and all(fields_of(value) is None for value in fields.values()):
+        names = tuple(fields)
+        return lambda values: dict(zip(names, values, strict=True))
+
+    def nest(values: Sequence[Any]) -> Any:
+        remaining = iter(values)
+        return map_leaves(lambda _: next(remaining), like)
+
+    return nest
