@@ -273,8 +273,8 @@ class OrderedSampler(ABC):
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} {self.fingerprint[:8]} of {self.num_records} records, {self.global_length} places an "
-            f"epoch, num_epochs={self._num_epochs}, epoch={self._epoch}, shard={self.shard}, tail={self.tail!r}>"
+            f"<{type(self).__name__} {self.fingerprint[:8]}: {self.num_records} records, {self.global_length} places, "
+            f"num_epochs={self._num_epochs}, epoch={self._epoch}, shard={self.shard}, tail={self.tail!r}>"
         )
 
     def _end(self) -> int:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import digest, integer_array
-from .base import OrderedSampler, check_count
+from .base import check_count
 from .batch_sampler import BatchSampler
 from .grouping import shuffle_within_groups
+from .lanes import LanedSampler
 from .protocol import Indices
 from .shard import ShardOptions
 from .shuffle import Shuffle
@@ -19,7 +20,7 @@ from .stripe import Tail
 __all__ = ["BucketBatchSampler", "BucketSampler"]
 
 
-class BucketSampler(OrderedSampler):
+class BucketSampler(LanedSampler):
     """The order beneath a `BucketBatchSampler`: every record once an epoch, in runs of like length.
 
     A run is one batch on each of `lanes` ranks, all of one bucket, so that the ranks of a step have equally long
@@ -28,6 +29,15 @@ class BucketSampler(OrderedSampler):
 
     Args: as for `BucketBatchSampler`, with a batch size for every bucket.
     """
+
+    # Made by _lay_out: where whole runs start and how long they are, which places are left, and where runs of them end.
+    _run_starts: npt.NDArray[np.int64]
+    _run_sizes: npt.NDArray[np.int64]
+    _runs: Shuffle
+    _rest: npt.NDArray[np.int64]
+    _rest_ends: npt.NDArray[np.int64]
+    # An epoch's order and the ends of its batches, made on demand.
+    _latest: tuple[int, Indices, npt.NDArray[np.int64]] | None
 
     def __init__(
         self,
@@ -57,25 +67,17 @@ class BucketSampler(OrderedSampler):
         self._sizes = np.array(sizes)
         self._buckets = np.searchsorted(edges, values, side="right").astype(np.int64)
         self._counts = np.bincount(self._buckets, minlength=len(sizes))
-        self._lanes = None if lanes is None else check_count("lanes", lanes)
         self._layout = digest(np.concatenate([edges, self._sizes]))
         self._digest = digest(values)
         self._shuffled, self._drops = bool(shuffle), bool(drop_last)
         self._seed = operator.index(seed)
         self._records = Shuffle(len(values), self._seed, "buckets")
-        self._latest: tuple[int, Indices, npt.NDArray[np.int64]] | None = None
-        length = self._plan(ShardOptions() if shard is None else shard)
-        super().__init__(length, num_epochs=num_epochs, shard=shard, tail=tail, batch_size=None)
+        super().__init__(lanes=lanes, num_epochs=num_epochs, shard=shard, tail=tail, batch_size=None)
 
     @property
     def num_records(self) -> int:
         """Records of the source; every index is below it."""
         return len(self._buckets)
-
-    @property
-    def lanes(self) -> int:
-        """For how many ranks the runs are laid out."""
-        return self._run_lanes
 
     def identity(self) -> dict[str, object]:
         """Return, ready for JSON, all that decides the global order."""
@@ -92,13 +94,13 @@ class BucketSampler(OrderedSampler):
 
     def batch_ends(self, epoch: int) -> npt.NDArray[np.int64]:
         """Return where the batches of an epoch end among this rank's places, ascending; the last is `epoch_length`."""
-        return self._lay_out(epoch)[1]
+        return self._epoch_order(epoch)[1]
 
     def _order(self, epoch: int, places: Indices) -> Indices:
-        chosen: Indices = self._lay_out(epoch)[0][places]
+        chosen: Indices = self._epoch_order(epoch)[0][places]
         return chosen
 
-    def _lay_out(self, epoch: int) -> tuple[Indices, npt.NDArray[np.int64]]:
+    def _epoch_order(self, epoch: int) -> tuple[Indices, npt.NDArray[np.int64]]:
         """Return an epoch's order, and the places of this rank at which its batches end."""
         latest = self._latest
         if latest is None or latest[0] != epoch:
@@ -123,10 +125,10 @@ class BucketSampler(OrderedSampler):
         own = np.unique(np.minimum((ends - self.shard.index + count - 1) // count, self.epoch_length))
         return own[own > 0]
 
-    def _plan(self, shard: ShardOptions) -> int:
-        """Cut the buckets, one behind the other, into whole runs and a rest; return how many records stay."""
-        self._run_lanes = shard.count if self._lanes is None else self._lanes
-        run = self._sizes * self._run_lanes
+    def _lay_out(self, lanes: int) -> int:
+        """Cut the buckets, one behind the other, into whole runs and a rest."""
+        self._latest = None
+        run = self._sizes * lanes
         whole = self._counts // run
         starts = np.cumsum(self._counts) - self._counts
         bucket = np.repeat(np.arange(len(run)), whole)
@@ -139,16 +141,12 @@ class BucketSampler(OrderedSampler):
             if self.num_records and not len(bucket):
                 raise ValueError(
                     f"drop_last=True would leave out all {self.num_records} records: no bucket fills a batch on each "
-                    f"of {self._run_lanes} ranks; use smaller batches, or drop_last=False"
+                    f"of {lanes} ranks; use smaller batches, or drop_last=False"
                 )
             rest[:] = 0
         self._rest = np.repeat(starts + whole * run - (np.cumsum(rest) - rest), rest) + np.arange(rest.sum())
-        self._rest_ends = _cut_rest(rest, run, self._run_lanes)
+        self._rest_ends = _cut_rest(rest, run, lanes)
         return int(self._run_sizes.sum() + rest.sum())
-
-    def _restripe(self, shard: ShardOptions, length: int | None = None) -> None:
-        self._latest = None
-        super()._restripe(shard, self._plan(shard))
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_latest": None}

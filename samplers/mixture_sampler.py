@@ -10,10 +10,11 @@ from typing import Final, Self
 import numpy as np
 
 from .apportion import whole_weights
-from .base import OrderedSampler, check_count
+from .base import OrderedSampler
 from .errors import StateError
 from .index_sampler import IndexSampler
 from .keys import root_words
+from .lanes import LanedSampler
 from .protocol import Indices
 from .schedule import Schedule, Stop
 from .shard import ShardOptions
@@ -27,7 +28,7 @@ _MIX_VERSION: Final = 1
 _LISTED: Final = 16
 
 
-class MixtureSampler(OrderedSampler):
+class MixtureSampler(LanedSampler):
     """Draws from several sources in turn, in proportion to their weights, each source in an order of its own.
 
     Sources stand one behind the other: index ``i`` of source ``s`` is ``offsets[s] + i``, as in their concatenation.
@@ -38,7 +39,7 @@ class MixtureSampler(OrderedSampler):
     On several ranks this holds on each of them: a turn gives one source to all ranks at once (`lanes`). So the order
     depends on the number of ranks; give `lanes` yourself to fix one order for any number of them.
 
-    A source is drawn from in one go through all epochs: a mixture's epoch only says where to stop and count (see
+    Each source is one stream through all its own epochs: a mixture's epoch only says where to stop and count (see
     `Schedule` for `stop`), and the next one goes on where it ended. No source repeats a record before all its others
     came.
 
@@ -48,7 +49,7 @@ class MixtureSampler(OrderedSampler):
     Memory: that of the sources. A block takes 30 ns a position besides theirs. See `Sampler` for positions and threads.
 
     Args:
-      sources: For each, its number of records, or a sampler of this library that gives its order (on one rank).
+      sources: For each, its number of records, or a sampler of this library that gives its order, from epoch 0 on.
       weights: Positive numbers of any sum; by default such that all sources end together.
       shuffle: Whether the sources given as numbers are shuffled.
       seed: Decides their orders; any integer.
@@ -84,11 +85,9 @@ class MixtureSampler(OrderedSampler):
         self._lengths = [source.global_length for source in self._sources]
         self._offsets = np.cumsum([0, *(source.num_records for source in self._sources)])
         self._stop: Stop = stop
-        self._lanes = None if lanes is None else check_count("lanes", lanes)
         # Where the present weights took over: what had been drawn of each source when that epoch began.
         self._origin = (0, [0] * len(self._sources))
-        self._plan(ShardOptions() if shard is None else shard)
-        super().__init__(self._schedule.length, num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
+        super().__init__(lanes=lanes, num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
 
     @property
     def num_records(self) -> int:
@@ -107,13 +106,8 @@ class MixtureSampler(OrderedSampler):
 
     @property
     def drift(self) -> float:
-        """By how many records a source's count on one rank differs at most from its share, at any position."""
+        """By how many records a source's count on one rank differs at most from its share, until one has ended."""
         return self._schedule.drift
-
-    @property
-    def lanes(self) -> int:
-        """For how many ranks the turns are laid out."""
-        return self._schedule.lanes
 
     def draws(self, position: int) -> list[int]:
         """Return how many records of each source all ranks together have drawn, once each is at `position`."""
@@ -158,10 +152,9 @@ class MixtureSampler(OrderedSampler):
         }
 
     def state_dict(self, position: int | None = None) -> dict[str, object]:
-        """Return where every rank stands after `position` positions; under 1 kB for up to 16 sources, 20 bytes for each
-        more.
+        """Return where every rank stands after `position` positions, and how much of each source was drawn by then.
 
-        See `OrderedSampler.state_dict`. It also holds how many records of each source were drawn.
+        See `OrderedSampler.state_dict`. Under 1 kB for up to 16 sources, and up to 40 bytes for each more.
         """
         position = self._position if position is None else operator.index(position)
         state = super().state_dict(position)
@@ -177,22 +170,17 @@ class MixtureSampler(OrderedSampler):
           StateError: If it is no state of this version, or of other sources (the message says which differs).
         """
         saved = sampler_of(state)
-        own = self.identity()
+        present = self.identity()
         for name in ("kind", "mix_version", "sources"):
-            check_same({name: saved.get(name)}, {name: own[name]})
-        lanes = count_of(saved, "lanes")
-        if not 1 <= lanes <= min(self._lengths):
-            raise StateError(f"the state has {lanes} lanes; the shortest source has {min(self._lengths)} records")
-        other = copy.copy(self)
-        if self._lanes is None:
-            other._lanes = lanes
+            check_same({name: saved.get(name)}, {name: present[name]})
+        other = self._with_lanes_of(state)
         other._begin(count_of(state, "origin_epoch"), self._draws_of(state, "origin_draws"))
-        own = other.identity()
-        if all(saved.get(name) == own[name] for name in ("weights", "stop", "lanes")):
+        present = other.identity()
+        if all(saved.get(name) == present[name] for name in ("weights", "stop", "lanes")):
             OrderedSampler.load_state_dict(other, state)
         else:
             epoch, place = count_of(state, "epoch"), count_of(state, "global_place")
-            other._lanes = self._lanes
+            other = copy.copy(self)
             other._begin(epoch + (place > 0), self._draws_of(state, "draws"))
         self.__dict__.update(other.__dict__)
 
@@ -209,18 +197,14 @@ class MixtureSampler(OrderedSampler):
             total = draws[chosen] + rest
             passes = total // length
             total -= passes * length
-            indices[chosen] = source._order_across(passes + (first + source.epoch), total)
+            indices[chosen] = source._order_across(passes + first, total)
             indices[chosen] += self._offsets[number]
         return indices
 
-    def _plan(self, shard: ShardOptions) -> None:
-        lanes = shard.count if self._lanes is None else self._lanes
+    def _lay_out(self, lanes: int) -> int:
         self._schedule = Schedule(self._weights, self._lengths, self._stop, lanes)
         self._epoch_draws = self._schedule.counts(self._schedule.length).tolist()
-
-    def _restripe(self, shard: ShardOptions, length: int | None = None) -> None:
-        self._plan(shard)
-        super()._restripe(shard, self._schedule.length)
+        return self._schedule.length
 
     def _begin(self, epoch: int, draws: list[int]) -> None:
         """Let the present weights take over in an epoch, with so much of each source drawn before."""
@@ -249,6 +233,7 @@ def _as_sampler(place: int, source: int | OrderedSampler, shuffle: bool, seed: i
     if not isinstance(source, OrderedSampler):
         first, second, *_ = root_words(seed, f"arrayfeed.mixture.{place}")
         source = IndexSampler(source, shuffle=shuffle, seed=first << 64 | second)
+    source = copy.copy(source)  # the user's own may go on to other epochs
     if source.shard.count != 1:
         raise ValueError(f"source {place} is sharded ({source.shard}); shard the mixture instead")
     if not source.global_length:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from .apportion import whole_weights
 from .arrays import digest, integer_array
-from .base import OrderedSampler, check_count
 from .grouping import shuffle_within_groups
+from .lanes import LanedSampler
 from .protocol import Indices
 from .schedule import Schedule, Stop
 from .shard import ShardOptions
@@ -20,7 +20,7 @@ from .stripe import Tail
 __all__ = ["StratifiedSampler"]
 
 
-class StratifiedSampler(OrderedSampler):
+class StratifiedSampler(LanedSampler):
     """Gives classes their turns in exact proportion, and each turn a random record of that class.
 
     With equal weights every batch of ``m * classes`` positions has exactly `m` records of each class, and one of any
@@ -41,6 +41,14 @@ class StratifiedSampler(OrderedSampler):
       lanes: For how many ranks the turns are laid out; by default as many as there are.
       seed, num_epochs, shard, tail, batch_size: As for `IndexSampler`.
     """
+
+    # Made by _lay_out, but for the latest epoch's records, which are made on demand.
+    _schedule: Schedule
+    _shuffle: Shuffle
+    _item_starts: npt.NDArray[np.int64]
+    _item_passes: npt.NDArray[np.int64]
+    _item_records: Indices
+    _latest: tuple[int, Indices] | None
 
     def __init__(
         self,
@@ -64,11 +72,8 @@ class StratifiedSampler(OrderedSampler):
         self._digest = digest(values)
         self._weights = _whole(weights, len(sizes))
         self._stop: Stop = stop or ("all" if self._weights is None else "longest")
-        self._lanes = None if lanes is None else check_count("lanes", lanes)
         self._seed = operator.index(seed)
-        self._latest: tuple[int, Indices] | None = None
-        self._plan(ShardOptions() if shard is None else shard)
-        super().__init__(self._schedule.length, num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
+        super().__init__(lanes=lanes, num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
 
     @property
     def num_records(self) -> int:
@@ -90,11 +95,6 @@ class StratifiedSampler(OrderedSampler):
         """By how many records a class's count on one rank differs at most from its share, at any position."""
         return self._schedule.drift
 
-    @property
-    def lanes(self) -> int:
-        """For how many ranks the turns are laid out."""
-        return self._schedule.lanes
-
     def identity(self) -> dict[str, object]:
         """Return, ready for JSON, all that decides the global order."""
         return {
@@ -112,16 +112,14 @@ class StratifiedSampler(OrderedSampler):
         if latest is None or latest[0] != epoch:
             self._latest = latest = (epoch, self._draw_epoch(epoch))
         classes, draws = self._schedule.split(places)
-        chosen: Indices = latest[1][self._item_starts[classes] + draws]
-        return chosen
+        return latest[1][self._item_starts[classes] + draws]
 
     def _draw_epoch(self, epoch: int) -> Indices:
-        """Return the records that an epoch draws, class by class and pass by pass, as `_plan` laid them out."""
-        drawn: Indices = self._item_records[shuffle_within_groups(self._item_passes, self._shuffle.of(epoch))]
-        return drawn
+        """Return the records that an epoch draws, class by class and pass by pass, as `_lay_out` says."""
+        return self._item_records[shuffle_within_groups(self._item_passes, self._shuffle.of(epoch))]
 
-    def _plan(self, shard: ShardOptions) -> None:
-        lanes = shard.count if self._lanes is None else self._lanes
+    def _lay_out(self, lanes: int) -> int:
+        self._latest = None
         self._schedule = Schedule(self._weights, self._sizes.tolist(), self._stop, lanes)
         # The items of an epoch: for each class as many whole passes over its records as its draws begin.
         passes = -(-self._schedule.counts(self._schedule.length) // self._sizes)
@@ -134,11 +132,7 @@ class StratifiedSampler(OrderedSampler):
         self._item_passes = (np.cumsum(passes) - passes)[classes] + turn
         self._item_records = self._members[first_member[classes] + within - turn * self._sizes[classes]]
         self._shuffle = Shuffle(len(self._item_records), self._seed, "stratified")
-
-    def _restripe(self, shard: ShardOptions, length: int | None = None) -> None:
-        self._plan(shard)
-        self._latest = None
-        super()._restripe(shard, self._schedule.length)
+        return self._schedule.length
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_latest": None}
