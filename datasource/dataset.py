@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, overload
 from .arrayrecord import ArrayRecordDataSource
 from .arrayrecord.file import Io
 from .arrayrecord.reader import Check
+from .arrayrecord.record_index import RecordIndex
 from .errors import DatasetIncompleteError, DatasetNotFoundError
 from .examples import ExampleDataSource
 from .indexing import find_index
@@ -79,7 +80,8 @@ def open(
     lengths = {each.name: each.shard_lengths for each in info.splits}
 
     def open_one(wanted: str | Split) -> Opened:
-        shards, counts, indexes = [], [], {}
+        shards, counts = [], []
+        indexes: dict[str, RecordIndex | None] = {}
         for part in resolve_split(wanted, lengths):
             indexes[part.split] = indexes.get(part.split) or find_index(directory, info, part.split)
             paths = [os.fspath(each) for each in shard_paths(directory, info, part.split)]
