@@ -69,16 +69,16 @@ class ArrayRecordDataSource(BaseSource[bytes]):
 
     @classmethod
     def from_lengths(
-        cls, paths: Sequence[str], lengths: Sequence[int], *, io: Io = "mmap", check: Check = "structure"
+        cls, shards: Sequence[Shard], lengths: Sequence[int], *, io: Io = "mmap", check: Check = "structure"
     ) -> ArrayRecordDataSource:
-        """Return a source over whole files whose record counts are known, from a manifest: opens none of them yet.
+        """Return a source over shards whose record counts are known, from a manifest: opens none of them yet.
 
         A count that turns out wrong raises ``CorruptShardError`` when the file is first read.
         """
         source = cls.__new__(cls)
         source._io, source._check, source._max_chunk_bytes = io, check, 1 << 31
         source._reset()
-        source._set_shards([Shard(path) for path in paths], list(lengths))
+        source._set_shards(list(shards), list(lengths))
         return source
 
     def _reset(self) -> None:
