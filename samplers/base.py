@@ -257,11 +257,7 @@ class OrderedSampler(ABC):
         if not 0 <= position <= self._end():
             raise IndexError(f"position {position} is out of range for {self._extent()}")
         epoch, place = divmod(position, self._epoch_length) if self._epoch_length else (0, 0)
-<<<<<<< HEAD
-        return write_state(self.identity(), first_epoch=self._epoch, epoch=self._epoch + epoch, place=place * self.shard.count)
-=======
         return self._epoch + epoch, place * self._stripe.shard.count
->>>>>>> samplers
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Take up base epoch and position from a state, so that iteration goes on there.

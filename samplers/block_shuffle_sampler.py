@@ -58,7 +58,9 @@ class BlockShuffleSampler(OrderedSampler):
             raise ValueError(f"num_records is {num_records}; it must be below 2**63")
         if check_count("block_size", block_size) < 1 or check_count("window_blocks", window_blocks) < 1:
             raise ValueError(f"block_size is {block_size} and window_blocks {window_blocks}; both must be at least 1")
-        super().__init__(operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
+        super().__init__(
+            operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size
+        )
         self._block = min(operator.index(block_size), max(1, self.num_records))
         self._window_blocks = operator.index(window_blocks)
         blocks = -(-self.num_records // self._block)

@@ -59,7 +59,9 @@ class BucketSampler(LanedSampler):
             raise ValueError(f"boundaries are {edges.tolist()}; they must ascend")
         sizes = [check_count("batch_sizes", size) for size in batch_sizes]
         if len(sizes) != len(edges) + 1:
-            raise ValueError(f"{len(edges)} boundaries make {len(edges) + 1} buckets, but there are {len(sizes)} batch sizes")
+            raise ValueError(
+                f"{len(edges)} boundaries make {len(edges) + 1} buckets, but there are {len(sizes)} batch sizes"
+            )
         if min(sizes) < 1:
             raise ValueError(f"batch_sizes are {sizes}; each must be at least 1")
         self._sizes = np.array(sizes)

@@ -53,18 +53,10 @@ class IndexSampler(OrderedSampler):
     ) -> None:
         if check_count("num_records", num_records) > MAX_LENGTH:
             raise ValueError(f"num_records is {num_records}; it must be below 2**63")
-<<<<<<< HEAD
-        super().__init__(operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
-        self._shuffle = bool(shuffle)
-        self._seed = operator.index(seed)
-        self._root = root_words(self._seed, _PURPOSE)
-        self._kept: tuple[int, Permutation] | None = None
-=======
         super().__init__(
             operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size
         )
         self._shuffle = Shuffle(self.num_records, seed) if shuffle else None
->>>>>>> samplers
 
     @property
     def num_records(self) -> int:

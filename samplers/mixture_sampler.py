@@ -215,7 +215,9 @@ class MixtureSampler(LanedSampler):
     def _draws_at(self, epoch: int, place: int) -> list[int]:
         origin, drawn = self._origin
         here = self._schedule.counts(min(place, self._schedule.length)).tolist()
-        return [base + (epoch - origin) * each + now for base, each, now in zip(drawn, self._epoch_draws, here, strict=True)]
+        return [
+            base + (epoch - origin) * each + now for base, each, now in zip(drawn, self._epoch_draws, here, strict=True)
+        ]
 
     def _draws_of(self, state: Mapping[str, object], name: str) -> list[int]:
         draws = state.get(name)

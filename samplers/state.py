@@ -45,12 +45,6 @@ def sampler_of(state: Mapping[str, object]) -> Mapping[str, object]:
     saved = state.get("sampler")
     if not isinstance(saved, Mapping):
         raise StateError("the state has no 'sampler'; it was not written by a sampler's state_dict()")
-<<<<<<< HEAD
-    difference = describe_difference(saved, identity)
-    if difference:
-        raise StateError(f"the state belongs to another order: {difference}. Build the sampler as it was, or start a new epoch")
-    first_epoch, epoch, place = (_count(state, name) for name in ("first_epoch", "epoch", "global_place"))
-=======
     return saved
 
 
@@ -64,7 +58,6 @@ def read_state(
     """
     check_same(sampler_of(state), identity)
     first_epoch, epoch, place = (count_of(state, name) for name in ("first_epoch", "epoch", "global_place"))
->>>>>>> samplers
     if epoch < first_epoch:
         raise StateError(f"the state is in epoch {epoch}, before its first epoch {first_epoch}")
     if tail != "uneven" and place % shard.count:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.sampler_cases import CASES, ONCE, SEEDED, Build
 
 from arrayfeed.samplers import OrderedSampler, Sampler, ShardOptions, StateError
-from support.sampler_cases import CASES, ONCE, SEEDED, Build
 
 WORLDS = (1, 2, 3, 5)
 TAILS = ("uneven", "drop", "pad")
@@ -148,10 +148,8 @@ class TestEverySampler:
         """All ranks have equally many positions: the whole rounds of the order."""
         order = one_epoch(build())
         for world, batch in [(2, None), (3, None), (5, 4)]:
-            samplers = (
-                ranks(build, world, tail="drop", batch_size=batch)
-                if batch and takes_batch_size(build)
-                else ranks(build, world, tail="drop")
+            samplers = ranks(build, world, tail="drop", batch_size=batch) if batch and takes_batch_size(build) else ranks(
+                build, world, tail="drop"
             )
             step = world * (batch if batch and takes_batch_size(build) else 1)
             assert {sampler.epoch_length for sampler in samplers} == {len(order) // step * step // world}
