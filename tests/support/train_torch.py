@@ -19,7 +19,7 @@ import arrayfeed
 class BatchedOnly(Dataset[Any]):
     """A source that gives examples by the list only, as torch asks for them where ``__getitems__`` is there."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: arrayfeed.ExampleDataSource) -> None:
         self._source = source
 
     def __len__(self) -> int:
@@ -53,7 +53,8 @@ def main(path: str, workers: int, context: str | None) -> None:
             optimiser.step()
 
     # The source itself, with nothing around it, is a map-style dataset too.
-    (whole,) = DataLoader(test, batch_size=len(test), num_workers=workers, multiprocessing_context=context)
+    dataset: Any = test  # torch's types ask for its own Dataset, its code does not
+    (whole,) = DataLoader(dataset, batch_size=len(test), num_workers=workers, multiprocessing_context=context)
     with torch.no_grad():
         right = model(whole["image"].float() / 255).argmax(dim=1) == whole["label"]
     print(right.double().mean().item())
