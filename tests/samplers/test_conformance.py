@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.sampler_cases import CASES, ONCE, SEEDED, Build
 
 from arrayfeed.samplers import OrderedSampler, Sampler, ShardOptions, StateError
+from support.sampler_cases import CASES, ONCE, SEEDED, Build
 
 WORLDS = (1, 2, 3, 5)
 TAILS = ("uneven", "drop", "pad")
