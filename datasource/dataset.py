@@ -9,8 +9,10 @@ from typing import Literal, TypeAlias, overload
 from .arrayrecord import ArrayRecordDataSource
 from .arrayrecord.file import Io
 from .arrayrecord.reader import Check
+from .arrayrecord.record_index import RecordIndex
 from .errors import DatasetIncompleteError, DatasetNotFoundError
 from .examples import ExampleDataSource
+from .indexing import find_index
 from .shards import slice_shards
 from .tfds import DatasetInfo, shard_paths
 from .tfds.splits import Split, resolve_split
@@ -25,19 +27,19 @@ Opened: TypeAlias = ExampleDataSource | ArrayRecordDataSource
 
 @overload
 def open(
-    path: Path, *, split: None = None, name: str = "", raw: Literal[False] = False, io: Io = "mmap", check: Check = "structure"
+    path: Path, *, split: None = None, name: str = "", raw: Literal[False] = False, io: Io = "mmap", check: Check = "crc"
 ) -> dict[str, ExampleDataSource]: ...
 @overload
 def open(
-    path: Path, *, split: str | Split, name: str = "", raw: Literal[False] = False, io: Io = "mmap", check: Check = "structure"
+    path: Path, *, split: str | Split, name: str = "", raw: Literal[False] = False, io: Io = "mmap", check: Check = "crc"
 ) -> ExampleDataSource: ...
 @overload
 def open(
-    path: Path, *, split: None = None, name: str = "", raw: Literal[True], io: Io = "mmap", check: Check = "structure"
+    path: Path, *, split: None = None, name: str = "", raw: Literal[True], io: Io = "mmap", check: Check = "crc"
 ) -> dict[str, ArrayRecordDataSource]: ...
 @overload
 def open(
-    path: Path, *, split: str | Split, name: str = "", raw: Literal[True], io: Io = "mmap", check: Check = "structure"
+    path: Path, *, split: str | Split, name: str = "", raw: Literal[True], io: Io = "mmap", check: Check = "crc"
 ) -> ArrayRecordDataSource: ...
 
 
@@ -48,7 +50,7 @@ def open(
     name: str = "",
     raw: bool = False,
     io: Io = "mmap",
-    check: Check = "structure",
+    check: Check = "crc",
 ) -> Opened | dict[str, Opened] | dict[str, ExampleDataSource] | dict[str, ArrayRecordDataSource]:
     """Open a data set that TFDS prepared or ``DatasetWriter`` wrote. Needs no TensorFlow.
 
@@ -79,12 +81,15 @@ def open(
 
     def open_one(wanted: str | Split) -> Opened:
         shards, counts = [], []
+        indexes: dict[str, RecordIndex | None] = {}
         for part in resolve_split(wanted, lengths):
+            indexes[part.split] = indexes.get(part.split) or find_index(directory, info, part.split)
             paths = [os.fspath(each) for each in shard_paths(directory, info, part.split)]
             for shard, count in slice_shards(paths, lengths[part.split], part.start, part.stop):
                 shards.append(shard)
                 counts.append(count)
-        records = ArrayRecordDataSource.from_lengths(shards, counts, io=io, check=check)
+        found = [index for index in indexes.values() if index is not None]
+        records = ArrayRecordDataSource.from_lengths(shards, counts, io=io, check=check, indexes=found)
         return records if raw else ExampleDataSource(records, info.features, name=f"{info.name}/{wanted}")
 
     return {each.name: open_one(each.name) for each in info.splits} if split is None else open_one(split)

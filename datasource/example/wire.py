@@ -118,9 +118,9 @@ _NO_FLOATS = np.empty(0, np.float32)
 def _parse_common(data: bytes) -> dict[str, WireValues] | None:
     """Parse the layout that every known writer produces; ``None`` or ``IndexError`` means "ask the general parser".
 
-    One function with every varint's first byte read in line: calls would double its time (4 features: 2.6 us, the
-    general parser 21 us, protobuf's upb with access to the values 4.4 us). Nothing is accepted here that the general parser
-    reads differently: every length must end exactly where the message around it does, or the function gives up.
+    One function with every varint's first byte read in line: calls would double its time. (A record of 4 features, 84 bytes:
+    4.0 us; the general parser 24 us; protobuf's upb 13 us if its lists are made arrays.) Nothing is accepted here that the
+    general parser reads differently: every length must end exactly where the message around it does, or the function gives up.
     """
     end = len(data)
     if end == 0:

@@ -63,6 +63,10 @@ class Audio(Tensor):
     def is_plain(self) -> bool:
         return not self.lazy_decode and super().is_plain
 
+    @property
+    def fills_arrays(self) -> bool:
+        return super().fills_arrays and not (self.lazy_decode and self.file_format != "wav")
+
     def encode(self, value: Any) -> WireValues:
         is_file = isinstance(value, (str, bytes, os.PathLike)) or hasattr(value, "read")
         if not is_file:

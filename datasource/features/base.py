@@ -172,6 +172,11 @@ class LeafFeature(Feature):
           DecodeError: The list is of another kind or length, or its content cannot be decoded.
         """
 
+    @property
+    def fills_arrays(self) -> bool:
+        """Whether decoded values are of the declared shape and dtype, so that a column is one array of them."""
+        return not self.optional and (self.dtype != STRING or bool(self.shape))
+
     def encode_parts(self, value: Any) -> tuple[WireValues, ...]:
         """Return one element's list for each of ``parts``."""
         return (self.encode(value),)

@@ -50,6 +50,10 @@ class Stored(LeafFeature):
     def dtype(self) -> np.dtype[Any]:
         return STRING
 
+    @property
+    def fills_arrays(self) -> bool:
+        return False
+
     def encode(self, value: Any) -> WireValues:
         return self._feature.encode(value)
 

@@ -93,6 +93,8 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
     pixels = None if cv2 is None else _decode_with_opencv(cv2, data, header)
     # Builds of OpenCV differ in the rarer formats that they read.
     if cv2 is None or (pixels is None and header.format not in ("png", "jpeg") and _has_pillow()):
+        if header.format == "png" and data[24] == 16 and header.channels != 1:
+            raise DecodeError("a 16-bit colour PNG, which Pillow reads as 8-bit; install opencv-python-headless")
         pixels = _decode_with_pillow(data)
     if pixels is None:
         raise DecodeError(f"a {header.format} image of {len(data)} bytes cannot be decoded; it is damaged or cut short")
@@ -140,7 +142,7 @@ def _decode_with_pillow(data: bytes) -> npt.NDArray[Any] | None:
             if image.mode in ("I", "I;16", "I;16B", "I;16L", "I;16N"):
                 return np.asarray(image).astype(np.uint16)
             if image.mode not in ("L", "RGB", "RGBA"):
-                transparent = "A" in image.mode or "transparency" in image.info or image.format == "GIF"
+                transparent = "A" in image.mode or "transparency" in image.info
                 gray = image.mode == "1"
                 image = image.convert("L" if gray else "RGBA" if transparent else "RGB")
             elif "transparency" in image.info and image.mode == "RGB":

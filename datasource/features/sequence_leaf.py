@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
 from .base import LeafFeature, Shape, named
+from .dtypes import STRING
 from .leaf import Leaf
 from .rows import Rows, flatten, row_keys
 
@@ -63,7 +64,7 @@ class SequenceLeaf(RowsLeaf):
         self.lengths = lengths
         self.keys = tuple(key for suffix in feature.parts for key in row_keys(self.key + suffix, len(lengths)))
         self.kind = next(iter(feature.parts.values())) if len(self.keys) == 1 else None
-        if len(lengths) == 1:
+        if len(lengths) == 1 and (feature.fills_arrays or feature.dtype == STRING):
             self.columns_dtype = feature.dtype
             self.columns_shape = (*lengths, *feature.shape)
 
@@ -94,6 +95,15 @@ class SequenceLeaf(RowsLeaf):
             level = pieces if are_scalars else [list(piece) for piece in pieces]
             are_scalars = False
         return level
+
+    def _as_array(self, value: Any) -> npt.NDArray[Any]:
+        if len(value) == 0:
+            return np.empty((0, *(size or 0 for size in self.feature.shape)), self.columns_dtype)
+        try:
+            return np.asarray(value, self.columns_dtype)
+        except ValueError:
+            shapes = sorted({np.shape(element) for element in value})
+            raise ValueError(f"feature {self.key!r}: elements of shapes {shapes} make no array; pad or crop them") from None
 
     def to_columns(self, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         count = self.feature.counts[0]

@@ -226,7 +226,7 @@ class Tensor(LeafFeature):
         itemsize = self._dtype.itemsize
         if self.encoding == "zlib":
             known = math.prod(size for size in shape if size is not None) * itemsize
-            data = _inflate(data, known if None not in shape else _MAX_INFLATED_BYTES)
+            data = _inflate(data, _MAX_INFLATED_BYTES if None in shape else min(known, _MAX_INFLATED_BYTES))
         count, rest = divmod(len(data), itemsize)
         if rest:
             raise DecodeError(f"{len(data)} bytes are no whole number of {dtype_name(self._dtype)} values")
@@ -234,7 +234,10 @@ class Tensor(LeafFeature):
         array = np.frombuffer(data, self._dtype.newbyteorder("<") if itemsize > 1 else self._dtype)
         if self._dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
             raise DecodeError("a byte that is neither 0 nor 1 in bool values")
-        return array.reshape(fitted)
+        try:
+            return array.reshape(fitted)
+        except ValueError:
+            raise DecodeError(f"no array can have shape {fitted}") from None
 
     def _fit(self, count: int, shape: Shape | None = None) -> tuple[int, ...]:
         """Return the shape with its unknown axis, if any, filled in for ``count`` values."""

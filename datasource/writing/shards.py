@@ -31,7 +31,7 @@ class _Writer(Protocol):
 
 
 class GrowingSplit:
-    """Appends records to shards, and starts a new shard when the next record would overfill the last.
+    """Adds records to shards, and starts a new shard when the next record would overfill the last.
 
     A shard holds at most ``shard_records`` records, and at most ``shard_bytes`` bytes of records (before compression)
     unless a single record is larger. So the shards depend on the records alone, not on how they compress. Not safe
@@ -58,34 +58,42 @@ class GrowingSplit:
         self._shard_records = 0
         self._shard_bytes = 0
 
-    def append(self, record: bytes) -> None:
-        """Add one record.
+    def extend(self, records: Sequence[bytes]) -> None:
+        """Add records at the end.
 
         Raises:
-          DataError: A shard cannot be opened, written or read back; nothing can be appended from then on.
+          DataError: A shard cannot be opened, written or read back; nothing can be added from then on.
           ImportError: array_record is missing.
         """
-        self.num_records += 1
+        self.num_records += len(records)
         if self.codec == AUTO:
-            self._sample.append(record)
-            self._sample_bytes += len(record)
+            self._sample += records
+            self._sample_bytes += sum(map(len, records))
             if len(self._sample) >= SAMPLE_RECORDS or self._sample_bytes >= SAMPLE_BYTES:
                 self._settle_codec()
-            return
-        size = len(record)
-        if self._writer is None or (
-            self._shard_records and (self._shard_records >= self._most_records or self._shard_bytes + size > self._most_bytes)
-        ):
-            self._roll()
-        assert self._writer is not None
-        self._writer.write(record)
-        self._shard_records += 1
-        self._shard_bytes += size
+        else:
+            self._write(records)
 
-    def extend(self, records: Sequence[bytes]) -> None:
-        """Add records; as ``append`` of each."""
+    def _write(self, records: Sequence[bytes]) -> None:
+        # Most calls fill no shard: so much is seen at once, for all of their records.
+        num_bytes = sum(map(len, records))
+        if self._writer is not None and self._has_room(len(records), num_bytes):
+            write = self._writer.write
+            for record in records:
+                write(record)
+            self._shard_records += len(records)
+            self._shard_bytes += num_bytes
+            return
         for record in records:
-            self.append(record)
+            if self._writer is None or (self._shard_records and not self._has_room(1, len(record))):
+                self._roll()
+            assert self._writer is not None
+            self._writer.write(record)
+            self._shard_records += 1
+            self._shard_bytes += len(record)
+
+    def _has_room(self, num_records: int, num_bytes: int) -> bool:
+        return self._shard_records + num_records <= self._most_records and self._shard_bytes + num_bytes <= self._most_bytes
 
     def finish(self) -> None:
         """Close the last shard. A split without records becomes one empty shard, so that it exists."""
@@ -108,8 +116,7 @@ class GrowingSplit:
     def _settle_codec(self) -> None:
         sample, self._sample = self._sample, []
         self.codec = choose_codec(sample)
-        self.num_records -= len(sample)
-        self.extend(sample)
+        self._write(sample)
 
     def _roll(self) -> None:
         self._close_shard()

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from types import TracebackType
 from typing import Any, Self
 
@@ -153,7 +153,7 @@ class DatasetWriter:
             self.write(example, split=split)
 
     def write_columns(self, columns: Mapping[str, Any], *, split: str = "train") -> None:
-        """Add examples that are given as columns, three times as fast as one by one.
+        """Add examples that are given as columns: small ones in two thirds of the time that they take one by one.
 
         Args:
           columns: As one example, with a leading axis of n everywhere: arrays ``(n, ...)`` or lists of n values.
@@ -177,7 +177,7 @@ class DatasetWriter:
                 with self._lock:
                     self._append(split, records)
 
-    def _append(self, name: str, records: Iterable[bytes]) -> None:
+    def _append(self, name: str, records: Sequence[bytes]) -> None:
         """Add records to a split, which is made if need be; the lock is held."""
         if self._state != "open" or os.getpid() != self._owner:
             raise self._refusal()
@@ -191,8 +191,7 @@ class DatasetWriter:
                 codec=self._codec,
             )
         try:
-            for record in records:
-                split.append(record)
+            split.extend(records)
         except BaseException:
             # What of the shard is on the disk is unknown now.
             self._state = "failed"
