@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import Json, Shape, require
-from .checks import shape_to_json
+from .base import Json
 from .dtypes import dtype_name
+from .shapes import Shape, shape_to_json
 from .tensor import Encoding, Tensor
+from .values import require
 from .wav import decode_wav
 
 __all__ = ["Audio"]

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..errors import SchemaError
 from ..example.wire import WireValues
+from .arrays import to_array
 from .base import Json
-from .checks import to_array
 from .tensor import Tensor
 
 __all__ = ["ClassLabel"]

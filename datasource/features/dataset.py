@@ -9,11 +9,12 @@ from typing import Any, overload
 
 from ..errors import DecodeError
 from ..example.wire import WireValues
-from .base import Feature, Shape, named
+from .base import Feature, named
 from .leaf import Leaf
 from .rows import Rows
 from .sequence import Sequence
 from .sequence_leaf import RowsLeaf
+from .shapes import Shape
 
 __all__ = ["Dataset", "NestedExamples"]
 

@@ -26,6 +26,10 @@ ImageFormat: TypeAlias = Literal["png", "jpeg"]
 # Width times height beyond which an image is taken for an attack; the number at which Pillow, too, refuses.
 MAX_PIXELS = 178_956_970
 
+# What a byte of the format's compression can stand for at most, so that no memory is taken for pixels that cannot be there:
+# deflate makes a byte of 1,032, each eight one-bit pixels; a block of 64 pixels takes a bit in a progressive JPEG.
+_MAX_PIXELS_PER_BYTE = {"png": 1032 * 8, "jpeg": 64 * 8}
+
 _NEED = "images need OpenCV (opencv-python-headless) or Pillow: pip install 'arrayfeed[images]'"
 
 
@@ -104,18 +108,21 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
 def _check_header(data: bytes) -> ImageHeader:
     header = read_header(data)
     if header is None:
-        raise DecodeError(f"{len(data)} bytes are no image of a known format; they begin {data[:8]!r}")
+        raise DecodeError(f"{len(data)} bytes are no image of a known format, or are cut short; they begin {data[:8]!r}")
     if header.width * header.height > MAX_PIXELS:
         raise DecodeError(
             f"{header.width} x {header.height} pixels claimed in {len(data)} bytes; at most {MAX_PIXELS} are decoded"
         )
+    per_byte = _MAX_PIXELS_PER_BYTE.get(header.format)
+    if per_byte is not None and header.width * header.height > len(data) * per_byte:
+        raise DecodeError(f"{header.width} x {header.height} pixels cannot be in {len(data)} bytes of {header.format}")
     return header
 
 
 def _pillow_errors() -> tuple[type[Exception], ...]:
     pillow = _pillow()
-    bombs = (pillow.DecompressionBombError, pillow.DecompressionBombWarning)
-    return (OSError, ValueError, SyntaxError, EOFError, *bombs)
+    # Its warnings, too, where the caller has made them errors.
+    return (OSError, ValueError, SyntaxError, EOFError, Warning, pillow.DecompressionBombError)
 
 
 def _decode_with_opencv(cv2: Any, data: bytes, header: ImageHeader) -> npt.NDArray[Any] | None:

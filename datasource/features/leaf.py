@@ -12,8 +12,10 @@ import numpy.typing as npt
 from ..columns import stack
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import Feature, LeafFeature, Shape, fits, named
+from .base import Feature, named
 from .dtypes import STRING, Kind
+from .leaf_feature import LeafFeature
+from .shapes import Shape, fits
 
 __all__ = ["Leaf", "ValueLeaf", "make_leaf"]
 
