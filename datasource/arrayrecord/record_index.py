@@ -13,8 +13,8 @@ Layout, little-endian; the arrays start at multiples of 64 bytes::
         sizes        int64, one a record: its bytes
         checksums    uint32, one a record: CRC32C of its bytes
 
-``crc32c`` of a shard covers its parts of the three arrays; ``signature`` is a digest of the headers of its first chunk, its last
-and its footer, each of which holds a hash of its chunk: a shard written anew has others, even where its records are as long.
+``crc32c`` covers a shard's parts of the three arrays; ``signature`` is a digest of the headers of its first chunk, its last and
+its footer, each of which holds a hash of its chunk: a shard written anew has others, even where its records are as long.
 """
 
 from __future__ import annotations
