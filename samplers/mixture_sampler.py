@@ -174,7 +174,10 @@ class MixtureSampler(LanedSampler):
         for name in ("kind", "mix_version", "sources"):
             check_same({name: saved.get(name)}, {name: present[name]})
         other = self._with_lanes_of(state)
-        other._begin(count_of(state, "origin_epoch"), self._draws_of(state, "origin_draws"))
+        first, origin = count_of(state, "first_epoch"), count_of(state, "origin_epoch")
+        if first < origin:
+            raise StateError(f"the state begins in epoch {first}, before its weights took over in epoch {origin}")
+        other._begin(origin, self._draws_of(state, "origin_draws"))
         present = other.identity()
         if all(saved.get(name) == present[name] for name in ("weights", "stop", "lanes")):
             OrderedSampler.load_state_dict(other, state)

@@ -112,7 +112,8 @@ class StratifiedSampler(LanedSampler):
         if latest is None or latest[0] != epoch:
             self._latest = latest = (epoch, self._draw_epoch(epoch))
         classes, draws = self._schedule.split(places)
-        return latest[1][self._item_starts[classes] + draws]
+        chosen: Indices = latest[1][self._item_starts[classes] + draws]
+        return chosen
 
     def _draw_epoch(self, epoch: int) -> Indices:
         """Return the records that an epoch draws, class by class and pass by pass, as `_lay_out` says."""
