@@ -19,9 +19,9 @@ from .stats import StopWatch
 
 __all__ = ["Made", "RunMaker"]
 
-#: Small batches are made several at a time, up to this many bytes: 4 MiB stay in the last-level cache, and one batch of them
+#: Small batches are made several at a time, up to this many bytes: 2 MiB stay in the last-level cache, and one batch of them
 #: that somebody keeps holds no more than these.
-_RUN_BYTES = 4096 << 10
+_RUN_BYTES = 2 << 20
 _RUN_BATCHES = 64
 
 

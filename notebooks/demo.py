@@ -28,7 +28,7 @@ DATASET = OUTPUT / "digits"
 CHECKPOINT = OUTPUT / "checkpoint.pt"
 LOADER_STATE = OUTPUT / "loader.json"
 
-TEST_RECORDS = 360
+TRAIN_RECORDS = 1437
 EPOCHS = 20
 
 
@@ -82,7 +82,7 @@ def write_digits(path: Path) -> None:
     order = np.random.default_rng(0).permutation(len(pixels))
     with arrayfeed.DatasetWriter(path, features=features, name="digits", shard_records=400) as writer:
         for place, number in enumerate(tqdm(order, desc="writing", unit=" examples")):
-            split = "test" if place < TEST_RECORDS else "train"
+            split = "train" if place < TRAIN_RECORDS else "test"
             writer.write({"image": pixels[number], "label": int(digits.target[number])}, split=split)
 
 
@@ -150,7 +150,7 @@ class Evaluation:
     predictions: list[int]
 
 
-def evaluate(model: nn.Module, source: arrayfeed.Source) -> Evaluation:
+def evaluate(model: nn.Module, source: arrayfeed.ExampleDataSource) -> Evaluation:
     """Ask the model about every example, in order."""
     model.eval()
     logits, labels = [], []
@@ -167,7 +167,7 @@ def evaluate(model: nn.Module, source: arrayfeed.Source) -> Evaluation:
     )
 
 
-def draw_contact_sheet(source: arrayfeed.Source, predictions: list[int], path: Path) -> None:
+def draw_contact_sheet(source: arrayfeed.ExampleDataSource, predictions: list[int], path: Path) -> None:
     """Draw the first examples of a source with what the model said of each; the wrong ones lead, in red."""
     columns, rows, side, caption = 15, 8, 64, 16
     examples = sorted(zip(source, predictions, strict=True), key=lambda pair: pair[0]["label"] == pair[1])
@@ -176,10 +176,10 @@ def draw_contact_sheet(source: arrayfeed.Source, predictions: list[int], path: P
     for cell, (example, prediction) in enumerate(examples[: columns * rows]):
         left, top = cell % columns * side, cell // columns * (side + caption)
         digit = Image.fromarray(example["image"][..., 0])
-        sheet.paste(digit.resize((side, side), Image.Resampling.NEAREST), (left, top))
+        sheet.paste(digit.resize((side - 8, side - 8), Image.Resampling.NEAREST), (left + 4, top + 4))
         right = prediction == example["label"]
         text = str(prediction) if right else f"{prediction}, is {example['label']}"
-        draw.text((left + 4, top + side + 2), text, fill="black" if right else "red")
+        draw.text((left + 4, top + side), text, fill="black" if right else "red")
     sheet.save(path)
 
 

@@ -25,8 +25,8 @@ _READ_AHEAD: Final = 4096
 class OrderedSampler(ABC):
     """A sampler made of a global order per epoch, shared by ranks. See `Sampler` for what each method promises.
 
-    A subclass gives `identity` and `_order`, and passes its `global_length` up. It must give the same order whatever
-    `shard` and `tail` are.
+    A subclass gives `num_records`, `identity` and `_order`, and passes its `global_length` up. Its order may depend on
+    what `identity` tells and on the epoch, on nothing else.
 
     Args:
       global_length: Places of the order in one epoch.
@@ -57,6 +57,11 @@ class OrderedSampler(ABC):
     @abstractmethod
     def _order(self, epoch: int, places: Indices) -> Indices:
         """Return the indices at places of one epoch's global order; int64, ``0 <= place < global_length``."""
+
+    @property
+    @abstractmethod
+    def num_records(self) -> int:
+        """Records of the source; every index is below it."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
@@ -129,7 +134,7 @@ class OrderedSampler(ABC):
         epoch, place = divmod(position, self._epoch_length)
         place = self._stripe.to_global(place)
         if place >= self._stripe.length:
-            place %= self._stripe.length
+            place = self._stripe.length - 1 - (place - self._stripe.length) % self._stripe.length
         return self._order_at(self._epoch + epoch, place)
 
     def __iter__(self) -> Iterator[int]:
@@ -159,8 +164,8 @@ class OrderedSampler(ABC):
         if first == last:
             places = np.arange(start - first * self._epoch_length, stop - first * self._epoch_length, dtype=np.int64)
             return self._take(None, self._epoch + first, places, with_mask)
-        epochs, places = np.divmod(np.arange(start, stop, dtype=np.int64), np.int64(self._epoch_length))
-        return self._take(epochs + self._epoch, 0, places, with_mask)
+        epochs, places = self._split(start, stop)
+        return self._take(epochs, 0, places, with_mask)
 
     def _take(
         self, epochs: npt.NDArray[np.int64] | None, epoch: int, places: Indices, with_mask: bool
@@ -172,21 +177,31 @@ class OrderedSampler(ABC):
             places += index
         mask = places < self._stripe.length if with_mask else None
         if self._stripe.tail == "pad" and places.max() >= self._stripe.length:
-            places %= self._stripe.length
+            # Padding repeats the order's last places, backwards: they are most like those that it stands beside.
+            over = np.flatnonzero(places >= self._stripe.length)
+            places[over] = self._stripe.length - 1 - (places[over] - self._stripe.length) % self._stripe.length
         indices = self._order(epoch, places) if epochs is None else self._order_across(epochs, places)
         return indices if mask is None else (indices, mask)
 
     def global_places(self, start: int, stop: int) -> tuple[npt.NDArray[np.int64], Indices]:
         """Return the epoch and the global place of the positions ``start <= position < stop``, as two int64 arrays.
 
-        The pair names a delivery for good, whatever the number of ranks: key randomness with it. Padding has global places
-        at or beyond `global_length`.
+        The pair names a delivery for good, whatever the number of ranks: key randomness with it. Padding has global
+        places at or beyond `global_length`.
         """
         start, stop = operator.index(start), operator.index(stop)
         if not 0 <= start <= stop <= self._end():
             raise IndexError(f"global_places({start}, {stop}) is out of range for {self._extent()}")
-        epochs, places = np.divmod(np.arange(start, stop, dtype=np.int64), np.int64(max(1, self._epoch_length)))
-        return epochs + self._epoch, places * self._stripe.shard.count + self._stripe.shard.index
+        epochs, places = self._split(start, stop)
+        return epochs, places * self._stripe.shard.count + self._stripe.shard.index
+
+    def _split(self, start: int, stop: int) -> tuple[npt.NDArray[np.int64], Indices]:
+        """Return the epoch and this rank's place in it of consecutive positions."""
+        places = np.arange(start, stop, dtype=np.int64)
+        epochs = places // max(1, self._epoch_length)  # by a scalar: a tenth of the time of divmod
+        places -= epochs * self._epoch_length
+        epochs += self._epoch
+        return epochs, places
 
     def epoch_of(self, position: int) -> int:
         """Return the epoch that a position belongs to, ``0 <= position``.
@@ -217,25 +232,32 @@ class OrderedSampler(ABC):
         other._restripe(shard)
         return other
 
-    def _restripe(self, shard: ShardOptions) -> None:
-        self._stripe = Stripe(self._stripe.length, shard, self._stripe.tail, self._stripe.batch_size)
+    def _restripe(self, shard: ShardOptions, length: int | None = None) -> None:
+        """Share the order, of `length` places if that changes, among other ranks."""
+        length = self._stripe.length if length is None else length
+        self._stripe = Stripe(length, shard, self._stripe.tail, self._stripe.batch_size)
         self._epoch_length = self._stripe.places
         self._position = 0
 
     def state_dict(self, position: int | None = None) -> dict[str, object]:
         """Return where every rank stands after `position` positions of its own; see `load_state_dict`.
 
-        The state is the same on all ranks that are at the same position, loads on any number of them, and is JSON of less
-        than 1 kB. (With ``tail="uneven"`` the ranks part at an epoch's last position: save rank 0's.)
+        The state is the same on all ranks that are at the same position, loads on any number of them, and is JSON of
+        less than 1 kB. (With ``tail="uneven"`` the ranks part at an epoch's last position: save rank 0's.)
 
         Args:
           position: Up to ``len``; where iteration would begin by default.
         """
-        position = self._position if position is None else operator.index(position)
+        epoch, place = self._global_place(self._position if position is None else position)
+        return write_state(self.identity(), first_epoch=self._epoch, epoch=epoch, place=place)
+
+    def _global_place(self, position: int) -> tuple[int, int]:
+        """Return the epoch and the global place at which all ranks stand when each is at `position`."""
+        position = operator.index(position)
         if not 0 <= position <= self._end():
             raise IndexError(f"position {position} is out of range for {self._extent()}")
         epoch, place = divmod(position, self._epoch_length) if self._epoch_length else (0, 0)
-        return write_state(self.identity(), first_epoch=self._epoch, epoch=self._epoch + epoch, place=place * self.shard.count)
+        return self._epoch + epoch, place * self._stripe.shard.count
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Take up base epoch and position from a state, so that iteration goes on there.
@@ -248,6 +270,12 @@ class OrderedSampler(ABC):
         self._epoch = first_epoch
         start = min(self._stripe.first_from(place), self._epoch_length)
         self._position = min((epoch - first_epoch) * self._epoch_length + start, self._end())
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.fingerprint[:8]}: {self.num_records} records, {self.global_length} places, "
+            f"num_epochs={self._num_epochs}, epoch={self._epoch}, shard={self.shard}, tail={self.tail!r}>"
+        )
 
     def _end(self) -> int:
         """Return the number of positions; where there is no end, that which int64 can count."""

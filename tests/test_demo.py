@@ -18,8 +18,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the demo prints, and the directory it ran in: twice, the second time over its own output."""
     directory = tmp_path_factory.mktemp("demo")
     for _ in range(2):
-        command = [sys.executable, "-W", "error", ROOT / "notebooks" / "demo.py"]
-        run = subprocess.run(command, cwd=directory, check=True, stdout=subprocess.PIPE, text=True, timeout=110)
+        command = [sys.executable, "-W", "error", str(ROOT / "notebooks" / "demo.py")]
+        run = subprocess.run(command, cwd=directory, check=True, stdout=subprocess.PIPE, text=True, timeout=300)
     return run.stdout, directory
 
 

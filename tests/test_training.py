@@ -30,7 +30,7 @@ def test_a_source_is_a_dataset_for_torchs_own_loader(digits: Path, how: list[str
     In a process of its own, as a user's script is: forking this one, with its threads, is what no script would do.
     """
     command = [sys.executable, "-W", "error", train_torch.__file__, str(digits), *how]
-    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
 
     assert float(run.stdout) > 0.93
 
@@ -68,7 +68,8 @@ def test_a_loaders_batches_feed_a_jitted_step_of_jax(digits: Path) -> None:
     def step(weights: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
         nonlocal compiled
         compiled += 1  # runs when traced, not when called
-        return weights - 0.5 * jax.grad(loss)(weights, images, labels)
+        slope: jax.Array = jax.grad(loss)(weights, images, labels)
+        return weights - 0.5 * slope
 
     train, test = (arrayfeed.open(digits, split=split) for split in ("train", "test"))
     loader = arrayfeed.DataLoader(train, batch_size=64, shuffle=True, seed=0, drop_last=True, num_epochs=20)
@@ -86,9 +87,11 @@ def test_a_loaders_batches_feed_a_jitted_step_of_jax(digits: Path) -> None:
 
 def as_row(image: npt.NDArray[np.uint8]) -> Matrix:
     """Return the pixels as 64 numbers from 0 to 1, and a 1 for the bias."""
-    return np.append(image.ravel() / 255, 1.0)
+    row: Matrix = np.append(image.ravel() / 255, 1.0)
+    return row
 
 
 def softmax(scores: Matrix) -> Matrix:
-    powers: Matrix = np.exp(scores - scores.max())
-    return powers / powers.sum()
+    powers = np.exp(scores - scores.max())
+    shares: Matrix = powers / powers.sum()
+    return shares

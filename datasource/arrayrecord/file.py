@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 from abc import ABC, abstractmethod
 from typing import Literal
@@ -13,7 +12,8 @@ import numpy.typing as npt
 
 from ..errors import CorruptShardError, DataError, ShardNotFoundError
 from ..memory import Extents
-from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, USABLE_BYTES, strip_block_headers, to_logical, to_physical
+from .blocks import BLOCK_HEADER_BYTES, USABLE_BYTES, strip_block_headers, to_logical, to_physical
+from .mapping import map_file
 
 __all__ = ["Io", "ShardFile", "open_file"]
 
@@ -22,49 +22,28 @@ Ints = npt.NDArray[np.int64]
 
 
 class ShardFile(ABC):
-    """One open file. Threads may read it; a forked child may go on reading it.
-
-    What is read again and again is kept as a *place*: the physical start of a range in one block, or minus the logical start of
-    one that crosses a block boundary. Ranges turned into places lie within the file, and are not checked again.
-    """
+    """One open file. Threads may read it; a forked child may go on reading it. It is released with the last reference."""
 
     def __init__(self, path: str, file_bytes: int) -> None:
         self.path = path
         self.file_bytes = file_bytes
+
+    @property
+    def mapping(self) -> npt.NDArray[np.uint8] | None:
+        """The file's bytes in memory, if they are there."""
+        return None
 
     @abstractmethod
     def read(self, start: int, size: int) -> memoryview:
         """Return ``size`` bytes from a logical position, without block headers; all must lie within the file."""
 
     @abstractmethod
-    def read_place(self, place: int, size: int) -> bytes:
-        """Return ``size`` bytes from a place."""
-
-    @abstractmethod
-    def gather_places(self, places: Ints, sizes: Ints) -> Extents:
-        """Return many ranges, each contiguous in memory: in place where they are, else copied."""
-
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
-        """Return many ranges from logical positions, each contiguous in memory.
+        """Return many ranges from logical positions, each contiguous in memory: in place where they are, else copied.
 
         Raises:
           IndexError: One reaches out of the file.
         """
-        if starts.size and (int(starts.min()) < 0 or int((starts + sizes).max()) > to_logical(self.file_bytes)):
-            raise IndexError(f"a range reaches out of the {self.file_bytes} bytes of {self.path}")
-        return self.gather_places(self.places_of(starts, sizes), sizes)
-
-    def places_of(self, starts: Ints, sizes: Ints) -> Ints:
-        """Return the places of ranges, all within the file, given by their logical starts."""
-        return np.where(starts % USABLE_BYTES + sizes <= USABLE_BYTES, to_physical(starts), -starts)
-
-    def place_of(self, start: int, size: int) -> int:
-        """Return the place of one such range."""
-        return to_physical(start) if start % USABLE_BYTES + size <= USABLE_BYTES else -start
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release the file. What was read before stays valid."""
 
 
 def open_file(path: str, io: Io) -> ShardFile:
@@ -88,9 +67,11 @@ def open_file(path: str, io: Io) -> ShardFile:
             raise DataError("this is a directory, not a shard; arrayfeed.open() opens directories", path)
         file_bytes = os.fstat(handle).st_size
         if io == "pread" or file_bytes == 0:
-            handle, kept = -1, handle
-            return _PreadFile(path, file_bytes, kept)
+            file, handle = _PreadFile(path, file_bytes, handle), -1
+            return file
         return _MappedFile(path, file_bytes, handle)
+    except OSError as error:
+        raise DataError(f'cannot be mapped: {error.strerror}; io="pread" may do', path) from error
     finally:
         if handle >= 0:
             os.close(handle)
@@ -105,10 +86,12 @@ class _MappedFile(ShardFile):
 
     def __init__(self, path: str, file_bytes: int, handle: int) -> None:
         super().__init__(path, file_bytes)
-        self._map = mmap.mmap(handle, file_bytes, access=mmap.ACCESS_READ)
-        self._view = memoryview(self._map)
-        self._array = np.frombuffer(self._map, np.uint8)
-        self._base = self._array.ctypes.data
+        self._array = map_file(handle, file_bytes)
+        self._view = self._array.data
+
+    @property
+    def mapping(self) -> npt.NDArray[np.uint8]:
+        return self._array
 
     def read(self, start: int, size: int) -> memoryview:
         physical = start + BLOCK_HEADER_BYTES * (start // USABLE_BYTES + 1)
@@ -117,41 +100,18 @@ class _MappedFile(ShardFile):
         end = to_physical(start + size - 1) + 1
         return memoryview(strip_block_headers(self._view[physical:end], physical))
 
-    def read_place(self, place: int, size: int) -> bytes:
-        return self._map[place : place + size] if place > 0 else bytes(self.read(-place, size))
-
-    def gather_places(self, places: Ints, sizes: Ints) -> Extents:
-        smallest = int(sizes.min()) if sizes.size else 0
-        crossing = np.flatnonzero(places <= 0)
-        if not crossing.size:
-            return Extents(self._base, places, sizes, self.file_bytes, smallest, (self._array,))
+    def gather(self, starts: Ints, sizes: Ints) -> Extents:
+        if starts.size and (int(starts.min()) < 0 or int((starts + sizes).max()) > to_logical(self.file_bytes)):
+            raise IndexError(f"a range reaches out of the {self.file_bytes} bytes of {self.path}")
+        whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
+        if whole.all():
+            return Extents.within(self._array, to_physical(starts), sizes)
         # 1.3 % of 800-byte records cross a block boundary; those are put together in a buffer of their own.
-        joined = self._join(-places[crossing], sizes[crossing])
-        lowest = min(self._base, joined.base)
-        end = max(self._base + self.file_bytes, joined.base + joined.span)
-        offsets = places + (self._base - lowest)
-        offsets[crossing] = joined.offsets + (joined.base - lowest)
-        return Extents(lowest, offsets, sizes, end - lowest, smallest, (self._array, *joined.owners))
-
-    def _join(self, starts: Ints, sizes: Ints) -> Extents:
-        ends = np.cumsum(sizes)
-        joined = np.empty(int(ends[-1]), np.uint8)
-        out, view = joined.data, self._view
-        place = 0
-        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-            physical = start + BLOCK_HEADER_BYTES * (start // USABLE_BYTES + 1)
-            run = min(BLOCK_BYTES - physical % BLOCK_BYTES, size)
-            while True:
-                out[place : place + run] = view[physical : physical + run]
-                place, size = place + run, size - run
-                if not size:
-                    break
-                physical, run = physical + run + BLOCK_HEADER_BYTES, min(USABLE_BYTES, size)
-        return Extents.within(joined, ends - sizes, sizes)
-
-    def close(self) -> None:
-        # Arrays and views that callers still hold keep the mapping alive; it goes with the last of them.
-        del self._map, self._view, self._array
+        inside, crossing = np.flatnonzero(whole), np.flatnonzero(~whole)
+        ranges = zip(starts[crossing].tolist(), sizes[crossing].tolist(), strict=True)
+        in_place = Extents.within(self._array, to_physical(starts[inside]), sizes[inside])
+        joined = Extents.joined([self.read(*each) for each in ranges])
+        return Extents.merged(starts.size, [(inside, in_place), (crossing, joined)])
 
 
 class _PreadFile(ShardFile):
@@ -185,20 +145,8 @@ class _PreadFile(ShardFile):
             size, physical = size - len(data), physical + len(data)
         return b"".join(pieces)
 
-    def read_place(self, place: int, size: int) -> bytes:
-        if place <= 0:
-            return bytes(self.read(-place, size))
-        data = os.pread(self._handle, size, place)
-        return data if len(data) == size else data + self._read_rest(size - len(data), place + len(data))
-
-    def gather_places(self, places: Ints, sizes: Ints) -> Extents:
-        ranges = zip(places.tolist(), sizes.tolist(), strict=True)
-        return Extents.joined([self.read_place(*each) for each in ranges])
-
-    def close(self) -> None:
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+    def gather(self, starts: Ints, sizes: Ints) -> Extents:
+        return Extents.joined([self.read(*each) for each in zip(starts.tolist(), sizes.tolist(), strict=True)])
 
     def __del__(self) -> None:
-        self.close()
+        os.close(self._handle)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
-from typing import Literal
+import warnings
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,7 @@ import numpy.typing as npt
 from ..errors import CorruptShardError
 from ..memory import Extents
 from ..varint import encode_varint
-from .blocks import to_physical
+from .blocks import USABLE_BYTES, to_physical
 from .cache import GroupCache
 from .chunk import (
     CHUNK_HEADER_BYTES,
@@ -23,14 +25,17 @@ from .chunk import (
     decode_record,
     parse_header,
 )
-from .file import Io, open_file
+from .crc import load_crc32c
+from .file import Io, ShardFile, open_file
 from .highwayhash import hash_many
-from .index import IndexFormatError, read_index
+from .index import IndexFormatError, ShardIndex, read_index
+from .record_index import IndexedShard
 
 __all__ = ["Check", "ShardReader"]
 
-Check = Literal["structure", "hash"]
+Check = Literal["structure", "crc", "hash"]
 Ints = npt.NDArray[np.int64]
+Note: TypeAlias = Callable[[Ints, Ints, Ints], None]
 
 #: What an uncompressed chunk of one record begins with: the header, the compression byte, the length of the sizes buffer.
 _SINGLE = struct.Struct("<8xQ8xQQBB")
@@ -57,23 +62,48 @@ class ShardReader:
       ShardNotFoundError, CorruptShardError, DataError: see ``ArrayRecordDataSource``.
     """
 
-    def __init__(self, path: str, *, io: Io, check: Check, max_chunk_bytes: int, cache: GroupCache) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        io: Io,
+        check: Check,
+        max_chunk_bytes: int,
+        cache: GroupCache,
+        indexed: IndexedShard | None = None,
+    ) -> None:
         self.path = path
         self._check = check
         self._max_chunk_bytes = max_chunk_bytes
         self._cache = cache
         self._file = open_file(path, io)
-        try:
-            self.index = read_index(self._file.read, self._file.file_bytes, check_hash=check == "hash")
-        except IndexFormatError as error:
-            raise CorruptShardError(error.message, path, None, error.offset) from None
+        self._checksums: npt.NDArray[np.uint32] | None = None
+        self.index = self._believe(indexed) or self._read_index()
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self._starts = self.index.starts.data
         self._sizes = self.index.decoded_sizes.data
-        # By record: its place in the file once its chunk was checked, if it is stored plain; 0 until then. Checking costs as
-        # much as three reads, so it is done on a process's first read. Threads may write the same number twice.
-        self._place_array = np.zeros(0 if self.index.record_ends is not None else self.index.num_records, np.int64)
-        self._places = self._place_array.data
+        self._base = 0 if self._file.mapping is None else self._file.mapping.ctypes.data
+
+    def _believe(self, indexed: IndexedShard | None) -> ShardIndex | None:
+        """Return the index that was made of this file, if it still fits."""
+        if indexed is None:
+            return None
+        if reason := indexed.mismatch(self._file):
+            warnings.warn(
+                f"{self.path}: the record index is not used, {reason}; make it again with `arrayfeed index`",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
+        if self._check == "crc":
+            self._crc32c, self._checksums = load_crc32c(), indexed.checksums
+        return indexed.index
+
+    def _read_index(self) -> ShardIndex:
+        try:
+            return read_index(self._file.read, self._file.file_bytes, check_hash=self._check == "hash")
+        except IndexFormatError as error:
+            raise CorruptShardError(error.message, self.path, None, error.offset) from None
 
     @property
     def num_records(self) -> int:
@@ -81,51 +111,53 @@ class ShardReader:
         return self.index.num_records
 
     @property
-    def file_bytes(self) -> int:
-        """Size of the file."""
-        return self._file.file_bytes
+    def file(self) -> ShardFile:
+        """The file itself."""
+        return self._file
 
-    def read_one(self, record: int) -> bytes:
-        """Return record ``0 <= record < num_records``.
+    def read_one(self, record: int) -> tuple[bytes, int]:
+        """Return record ``0 <= record < num_records``, and its address for ``Places``: 0 if it is not plain in a mapping.
 
         Raises:
           CorruptShardError: The record is damaged.
         """
+        data, address = self._read_unchecked(record)
+        if self._checksums is not None and (found := self._crc32c(data)) != self._checksums[record]:
+            raise self._explain_crc(record, found)
+        return data, address
+
+    def _read_unchecked(self, record: int) -> tuple[bytes, int]:
         if self.index.record_ends is not None:
             chunks, places = self.index.locate(np.array([record]))
-            return self._read_group(int(chunks[0]), record).record(int(places[0]))
+            return self._read_group(int(chunks[0]), record).record(int(places[0])), 0
         start, size = self._starts[record], self._sizes[record]
-        place = self._places[record]
-        if place:
-            return self._file.read_place(place, size)
         span = self._starts[record + 1] - start
         try:
             if span > _LONG_BYTES or size > self._max_chunk_bytes or self._check == "hash":
-                return bytes(decode_record(self._read_chunk(record), size))
+                return bytes(decode_record(self._read_chunk(record), size)), 0
             chunk = self._file.read(start, span)
             if span >= _SINGLE.size:
                 data_size, kind, decoded_size, codec, sizes_bytes = _SINGLE.unpack_from(chunk)
                 values = _SINGLE.size + sizes_bytes
                 if codec == 0 and kind == _ONE_SIMPLE and decoded_size == size and sizes_bytes < 128:
                     if data_size + CHUNK_HEADER_BYTES == values + size <= span:
-                        self._places[record] = self._file.place_of(start + values, size)
-                        return bytes(chunk[values : values + size])
-            return bytes(decode_record(chunk, size))
+                        return bytes(chunk[values : values + size]), self._address(start + values, size)
+            return bytes(decode_record(chunk, size)), 0
         except ChunkError as error:
             raise self._explain(error, record, record) from None
 
-    def read_many(self, records: Ints) -> Extents:
+    def read_many(self, records: Ints, note: Note | None = None) -> Extents:
         """Return the bytes of ``records``, all within bounds, duplicates allowed: in place in the file where possible.
+
+        Args:
+          note: Is told, as ``note(records, addresses, sizes)``, where those are that stay in place; see ``Places``.
 
         Raises:
           CorruptShardError: A record is damaged; the first of them in the asked order is named.
         """
         if self.index.record_ends is not None:
             return self._read_many_grouped(records)
-        sizes, places = self.index.decoded_sizes[records], self._place_array[records]
-        if places.all():
-            return self._file.gather_places(places, sizes)
-        starts = self.index.starts[records]
+        starts, sizes = self.index.starts[records], self.index.decoded_sizes[records]
         spans = self.index.starts[records + 1] - starts
         long = (spans > _LONG_BYTES) | (sizes > self._max_chunk_bytes)
         if long.any():
@@ -135,16 +167,26 @@ class ShardReader:
                 except ChunkError as error:
                     raise self._explain(error, int(records[row]), int(records[row])) from None
         chunks = self._file.gather(starts, spans).compact()
+        checked: list[tuple[Ints, Ints, Ints]] = []
+        found = self._open_chunks(chunks, records, sizes, lambda *places: checked.append(places))
+        if self._checksums is not None:
+            checksums = np.fromiter(map(self._crc32c, found.tolist()), np.uint32, len(found))
+            damaged = np.flatnonzero(checksums != self._checksums[records])
+            if damaged.size:
+                raise self._explain_crc(int(records[damaged[0]]), int(checksums[damaged[0]]))
+        if note is not None:
+            for places in checked:
+                note(*places)
+        return found
+
+    def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints, note: Note) -> Extents:
+        """Turn chunks of one record each into the records in them, in place where they are not compressed."""
         if chunks.smallest < _SINGLE.size:
             return self._decode_each(chunks, records, sizes)
-        return self._open_chunks(chunks, records, sizes)
-
-    def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints) -> Extents:
-        """Turn chunks of one record each into the records in them, in place where they are not compressed."""
-        if self._check == "structure" and (sizes == sizes[0]).all():
+        if self._check != "hash" and (sizes == sizes[0]).all():
             values = self._expect(int(sizes[0]), chunks)
             if values:
-                self._remember(records, values, sizes)
+                self._tell(note, records, values, sizes)
                 return chunks.inner(values, sizes)
         headers = chunks.field(0, _SINGLE_DTYPE)[:, 0]
         data_sizes = headers["data_size"].astype(np.int64)
@@ -155,16 +197,24 @@ class ShardReader:
         fits &= headers["sizes_bytes"] < 128
         if self._check == "hash":
             fits[fits] = self._hashes_match(chunks[fits], data_sizes[fits])
-        self._remember(records[fits], starts[fits], sizes[fits])
+        self._tell(note, records[fits], starts[fits], sizes[fits])
         if fits.all():
             return chunks.inner(starts, sizes)
         good, odd = np.flatnonzero(fits), np.flatnonzero(~fits)
         decoded = self._decode_each(chunks[odd], records[odd], sizes[odd])
         return Extents.merged(len(chunks), [(good, chunks[good].inner(starts[good], sizes[good])), (odd, decoded)])
 
-    def _remember(self, records: Ints, values: Ints | int, sizes: Ints) -> None:
-        """Keep where the plain records of checked chunks are; ``values`` counts from each chunk's header."""
-        self._place_array[records] = self._file.places_of(self.index.starts[records] + values, sizes)
+    def _tell(self, note: Note, records: Ints, values: Ints | int, sizes: Ints) -> None:
+        """Tell where the plain records of checked chunks are; ``values`` counts from each chunk's header."""
+        if self._file.mapping is not None:
+            starts = self.index.starts[records] + values
+            whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
+            note(records, np.where(whole, to_physical(starts) + self._base, -starts), sizes)
+
+    def _address(self, start: int, size: int) -> int:
+        if self._file.mapping is None:
+            return 0
+        return self._base + to_physical(start) if start % USABLE_BYTES + size <= USABLE_BYTES else -start
 
     def _expect(self, size: int, chunks: Extents) -> int:
         """Return where in all of ``chunks`` a plain record of ``size`` bytes starts, 0 if one of them is something else.
@@ -245,6 +295,16 @@ class ShardReader:
                 "file is to be trusted"
             )
         return min(span, stated)
+
+    def _explain_crc(self, record: int, found: int) -> CorruptShardError:
+        assert self._checksums is not None
+        return CorruptShardError(
+            f"the record's CRC32C is {found:#010x}, the record index says {int(self._checksums[record]):#010x}: the record is "
+            "damaged. Copy the file again, or leave it out",
+            self.path,
+            record,
+            to_physical(self._starts[record]),
+        )
 
     def _check_hashes(self, chunk: memoryview) -> None:
         header = parse_header(chunk)

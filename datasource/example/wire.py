@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .varint import decode_varints, encode_varint, encode_varints
+from ..varint import decode_packed, encode_packed, encode_varint
 from .wire_errors import WireError
 from .wire_general import parse_general
 
@@ -69,7 +69,7 @@ def _serialize_feature(key: str, values: WireValues) -> bytes:
         kind = b"\x0a"
     else:
         if values.dtype == np.int64:
-            packed, kind = encode_varints(values.reshape(-1).view(np.int64)), b"\x1a"
+            packed, kind = encode_packed(values.reshape(-1).view(np.int64)), b"\x1a"
         elif values.dtype == np.float32:
             packed, kind = values.astype(_FLOAT32, copy=False).tobytes(), b"\x12"
         else:
@@ -204,7 +204,7 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
             if size == 1 and data[at] < 128:
                 features[key] = _ONE_BYTE[data[at]]
             else:
-                numbers = decode_varints(data, at, stop)
+                numbers = decode_packed(data, at, stop)
                 if numbers is None:
                     return None
                 features[key] = numbers

@@ -14,7 +14,7 @@ _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
 
 
 def check_name(name: str) -> str:
-    """Return ``name`` if TFDS takes it for a data set's: a letter, then letters, digits and ``_``; else ``ValueError``."""
+    """Return ``name`` if TFDS takes it for a data set's: a letter, then letters, digits, ``_``; else ``ValueError``."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"name must be a letter followed by letters, digits or '_', got {name!r}")
     return name
@@ -47,7 +47,7 @@ def check_limit(name: str, limit: int | None) -> int | None:
 
 
 def check_metadata(value: Any, where: str = "metadata") -> None:
-    """Raise ``TypeError`` naming the place where ``value`` is not what JSON gives back unchanged (tuples become lists)."""
+    """Raise ``TypeError`` naming the place where JSON would not give ``value`` back unchanged (tuples become lists)."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):

@@ -14,8 +14,8 @@ SAMPLE_BYTES = 1 << 22
 
 #: Codec -> lowest and highest level that array_record takes; Snappy has none worth choosing.
 _LEVELS = {"zstd": (-131072, 22), "brotli": (0, 11)}
-# Decoding a zstd record costs ten times a plain gather, so it must save a quarter to be worth it. Encoded images save 1 %,
-# arrays of real pixels mostly more than half.
+# Decoding a zstd record costs ten times a plain gather, so it must save a quarter to be worth it. Encoded images save a
+# hundredth, arrays of real pixels mostly more than half.
 _WORTHWHILE = 0.75
 
 
@@ -48,12 +48,16 @@ def check_codec(codec: str) -> str:
 
 
 def choose_codec(records: Sequence[bytes]) -> str:
-    """Return what ``"auto"`` means for data like ``records``: ``"zstd"`` or ``"none"``."""
+    """Return what ``"auto"`` means for data like the first of ``records``: ``"zstd"`` or ``"none"``."""
     import zstandard
 
     compress = zstandard.ZstdCompressor(level=3).compress
-    before = sum(len(record) for record in records)
-    after = sum(min(len(record), len(compress(record))) for record in records)
+    before = after = 0
+    for record in records[:SAMPLE_RECORDS]:
+        before += len(record)
+        after += min(len(record), len(compress(record)))
+        if before >= SAMPLE_BYTES:
+            break
     return "zstd" if after <= _WORTHWHILE * before and before else "none"
 
 

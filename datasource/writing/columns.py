@@ -27,7 +27,7 @@ def count_rows(columns: Mapping[str, Any]) -> int:
                 lengths[f"{path}{name}"] = len(column)
             except TypeError:
                 raise SchemaError(
-                    f"column {path + name!r}: an array or list with one value a row expected, got {type(column).__name__}"
+                    f"column {path + name!r}: an array or list, one value a row, expected, got {type(column).__name__}"
                 ) from None
 
     visit(columns, "")

@@ -1,8 +1,8 @@
 """Short ways from a value to the bytes that stand for it in a record, for values of just the declared type.
 
-A payload is what a list of the record holds: its one bytes value, or its packed numbers (never none of them). A short way
-gives the payload that the feature's own ``encode`` leads to, or ``None``: then the feature is to be asked, which also knows how
-to refuse.
+A payload is what a list of the record holds: its one bytes value, or its packed numbers (never none of them). A short
+way gives the payload that the feature's own ``encode`` leads to, or ``None``: then the feature is to be asked, which
+also knows how to refuse.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..example.varint import encode_varint
 from ..features import ClassLabel, Leaf, Scalar, Tensor, Text
 from ..features.dtypes import STRING
 from ..features.leaf import ValueLeaf
+from ..varint import encode_varint
 
 __all__ = ["ShortWay", "find_short_way"]
 

@@ -3,9 +3,9 @@
     <path>.incomplete-1a2b3c4d/     everything is written here, beside its final place, so on the same file system
     <path>/                         the same directory, after one rename
 
-A rename is atomic, and comes last, after every file and the directory itself are on the disk. A writer that is killed leaves
-the first, never a half-filled second. While it lives, it holds a lock on its directory; so leftovers can be told from
-the work of others.
+A rename is atomic, and comes last, after every file and the directory itself are on the disk. A writer that is killed
+leaves the first, never a half-filled second. While it lives, it holds a lock on its directory; so leftovers can be told
+from the work of others.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Staging:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
             raise DatasetExistsError(
-                f"something has taken this name meanwhile; the finished data set is {self.directory}, rename it yourself",
+                f"something took this name meanwhile; the finished data set is {self.directory}, rename it yourself",
                 self.target,
             ) from None
         finally:

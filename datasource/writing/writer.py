@@ -6,13 +6,16 @@ import dataclasses
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from ..arrayrecord.record_index import write_record_index
 from ..errors import DataError, DatasetExistsError, SchemaError
 from ..features import FeaturesDict
 from ..features.features_dict import FeatureLike
+from ..indexing import index_path
 from ..tfds import DatasetInfo, SplitInfo
 from ..tfds.filenames import check_split_name, shard_filenames
 from ..tfds.info import SupervisedKeys
@@ -22,7 +25,7 @@ from .codec import AUTO, check_codec
 from .columns import count_rows, slice_rows
 from .encoder import RecordEncoder
 from .publish import Staging, find_leftovers
-from .shards import GrowingSplit
+from .shards import GrowingSplit, describe_shard
 
 __all__ = ["DatasetWriter"]
 
@@ -39,11 +42,12 @@ class DatasetWriter:
             writer.write({"image": pixels, "label": 3}, split="train")
             writer.write_columns({"image": images, "label": labels}, split="test")
 
-    The directory appears under its name when the block ends, whole and on the disk. Until then everything is written beside
-    it, in ``<path>.incomplete-...``; an exception in the block removes that, a killed process leaves it behind, and in
-    neither case is there anything to open at ``path``. Nothing that exists is ever overwritten.
+    The directory appears under its name when the block ends, whole and on the disk. Until then everything is written
+    beside it, in ``<path>.incomplete-...``; an exception in the block removes that, a killed process leaves it behind,
+    and in neither case is there anything to open at ``path``. Nothing that exists is ever overwritten.
 
-    Threads may share a writer (whose example comes first is then up to them). A forked child must not use it. Not picklable.
+    Threads may share a writer (whose example comes first is then up to them). A forked child must not use it. Not
+    picklable.
 
     Args:
       path: The directory to be. Its parents are made; it may exist if it is empty.
@@ -152,14 +156,14 @@ class DatasetWriter:
             self.write(example, split=split)
 
     def write_columns(self, columns: Mapping[str, Any], *, split: str = "train") -> None:
-        """Add examples that are given as columns, three times as fast as one by one.
+        """Add examples that are given as columns: small ones in two thirds of the time that they take one by one.
 
         Args:
           columns: As one example, with a leading axis of n everywhere: arrays ``(n, ...)`` or lists of n values.
 
         Raises:
-          SchemaError: The columns differ in length, and nothing is written. Or a row does not fit the features; the rows
-            before it are written.
+          SchemaError: The columns differ in length, and nothing is written. Or a row does not fit the features; the
+            rows before it are written.
           DataError, ValueError: As ``write``.
         """
         count = count_rows(columns)
@@ -176,7 +180,7 @@ class DatasetWriter:
                 with self._lock:
                     self._append(split, records)
 
-    def _append(self, name: str, records: Iterable[bytes]) -> None:
+    def _append(self, name: str, records: Sequence[bytes]) -> None:
         """Add records to a split, which is made if need be; the lock is held."""
         if self._state != "open" or os.getpid() != self._owner:
             raise self._refusal()
@@ -190,8 +194,7 @@ class DatasetWriter:
                 codec=self._codec,
             )
         try:
-            for record in records:
-                split.append(record)
+            split.extend(records)
         except BaseException:
             # What of the shard is on the disk is unknown now.
             self._state = "failed"
@@ -202,7 +205,7 @@ class DatasetWriter:
             return RuntimeError(f"{self!r} belongs to process {self._owner}; make one writer in one process")
         if self._state == "failed":
             return DataError("writing failed before, this data set cannot be finished; start again", self.path)
-        return ValueError(f"{self!r} is closed")
+        return ValueError(f"{self!r} takes no more examples")
 
     def _count(self, split: str) -> int:
         return self._splits[split].num_records if split in self._splits else 0
@@ -214,10 +217,10 @@ class DatasetWriter:
 
         Raises:
           DataError: A shard cannot be written, or does not hold what it should; nothing is published.
-          DatasetExistsError: Something appeared at ``path`` meanwhile. The finished data set stays where the error says.
+          DatasetExistsError: Something appeared at ``path`` meanwhile. The finished data set is where the error says.
         """
         with self._lock:
-            if self._state == "closed":
+            if self._state in ("closed", "aborted"):
                 return
             if self._state != "open" or os.getpid() != self._owner:
                 raise self._refusal()
@@ -234,13 +237,17 @@ class DatasetWriter:
             self._state = "closed"
 
     def _finish(self, split: GrowingSplit) -> SplitInfo:
-        """Close a split's shards and give them their final names, which tell how many there are."""
+        """Close a split's shards, give them their final names, which tell how many there are, and index their records."""
         split.finish()
         names = shard_filenames(
             len(split.shards), dataset=self._info.name, split=split.name, file_format=self._info.file_format
         )
+        indexed = {}
         for shard, name in zip(split.shards, names, strict=True):
-            os.rename(shard.path, os.path.join(self._staging.directory, name))
+            path = os.path.join(self._staging.directory, name)
+            os.rename(shard.path, path)
+            indexed[name] = partial(describe_shard, path, shard.checksums)
+        write_record_index(os.fspath(index_path(self._staging.directory, self._info, split.name)), indexed)
         return SplitInfo(
             split.name,
             tuple(shard.num_records for shard in split.shards),
@@ -254,7 +261,7 @@ class DatasetWriter:
 
     def _abandon(self) -> None:
         if self._state in ("open", "failed") and os.getpid() == self._owner:
-            self._state = "closed"
+            self._state = "aborted"
             for split in self._splits.values():
                 split.abandon()
             self._staging.discard()
@@ -269,9 +276,10 @@ class DatasetWriter:
             self.abort()
 
     def __del__(self) -> None:
-        if self._state in ("open", "failed") and os.getpid() == self._owner:
-            warnings.warn(f"{self!r} was never closed; nothing is published", ResourceWarning, stacklevel=1)
-            self._abandon()
+        forgotten = self._state == "open" and os.getpid() == self._owner
+        self._abandon()
+        if forgotten:
+            warnings.warn(f"{self!r} was dropped without close(); nothing is published", ResourceWarning, stacklevel=1)
 
     # -- telling --------------------------------------------------------------------------------------------------
 
@@ -285,7 +293,7 @@ class DatasetWriter:
         if dead:
             warnings.warn(
                 f"{self.path}: an earlier run was interrupted and left {', '.join(dead)}; "
-                "arrayfeed.remove_leftovers(path) deletes it",
+                "arrayfeed.datasource.writing.remove_leftovers(path) deletes it",
                 stacklevel=3,
             )
 

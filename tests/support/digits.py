@@ -22,5 +22,5 @@ def write_digits(path: Path) -> Path:
     with arrayfeed.DatasetWriter(path, features=features, name="digits", shard_records=400) as writer:
         for place, number in enumerate(order):
             example = {"image": pixels[number], "label": int(digits.target[number])}
-            writer.write(example, split="test" if place < 360 else "train")
+            writer.write(example, split="train" if place < 1437 else "test")
     return path
