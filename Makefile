@@ -37,7 +37,7 @@ format: $(VENV)/test.stamp
 # name. Run from beside the link it is given the package's folders one by one, so it never walks into .venv or build.
 types: $(VENV)/test.stamp
 	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/arrayfeed
-	cd $(VENV)/src && ../bin/python -m mypy --config-file arrayfeed/pyproject.toml $(addprefix arrayfeed/,$(SOURCES) tests)
+	cd $(VENV)/src && ../bin/python -m mypy --config-file arrayfeed/pyproject.toml $(addprefix arrayfeed/,$(SOURCES) tests notebooks)
 
 # One stamp an extra, so that the demo does not wait for what only the tests need. torch goes first and alone: the
 # constraint then decides which build is there before anything else asks for one.

@@ -1,31 +1,61 @@
 """The ``arrayfeed`` command: a thin layer over the public API.
 
-Parsed with argparse, because the core installs with NumPy and codecs alone and a richer parser would be one more
+Parsed with argparse, because the core installs with NumPy and codecs alone, and a richer parser would be one more
 dependency for every user of the library.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+
+from .. import DataError
+from ..datasource.indexing import build_indexes
+from .info import describe, format_description
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the process's exit status: 0 done, 1 the data is at fault, 2 the arguments are.
+    """Run one command and return the process's exit status: 0 done, 1 the data are at fault; 2, the arguments are, exits.
 
     Args:
       arguments: What follows the program's name; None takes them from the command line.
     """
-    parser = _parser()
-    parser.parse_args(arguments)
-    parser.print_help()
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except DataError as error:
+        print(f"arrayfeed: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="arrayfeed", description="Look at datasets of ArrayRecord shards.")
+    parser = argparse.ArgumentParser(prog="arrayfeed", description="Look at data sets of ArrayRecord shards.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('arrayfeed')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    info = commands.add_parser("info", help="features, splits, records, shards and bytes of a data set")
+    info.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
+    info.add_argument("--json", action="store_true", help="print JSON")
+    info.set_defaults(run=_info)
+
+    index = commands.add_parser("index", help="make the record indexes of a data set, for shards that others wrote")
+    index.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
+    index.add_argument("--in-cache", action="store_true", help="keep them in the user's cache, as where DIR is read-only")
+    index.set_defaults(run=_index)
     return parser
+
+
+def _index(options: argparse.Namespace) -> None:
+    for split, path in build_indexes(options.path, in_cache=options.in_cache or None):
+        print(f"{split}: {path}")
+
+
+def _info(options: argparse.Namespace) -> None:
+    description = describe(options.path)
+    print(json.dumps(description, indent=2) if options.json else format_description(description))

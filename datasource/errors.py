@@ -26,9 +26,7 @@ class DataError(Exception):
       offset: The byte in that file at which the fault was seen, or None.
     """
 
-    def __init__(
-        self, message: str, path: str | None = None, record: int | None = None, offset: int | None = None
-    ) -> None:
+    def __init__(self, message: str, path: str | None = None, record: int | None = None, offset: int | None = None) -> None:
         super().__init__(message, path, record, offset)
         self.message = message
         self.path = path

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from .errors import ShardNotFoundError
 
-__all__ = ["Paths", "Shard", "expand_paths"]
+__all__ = ["Paths", "Shard", "expand_paths", "slice_shards"]
 
 #: A path, a glob, ``prefix@4`` for ``prefix-00000-of-00004`` to ``-00003-of-00004``, each with ``[start:end]`` or without.
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -53,6 +53,22 @@ def expand_paths(paths: Paths) -> list[Shard]:
     return [shard for name in names for shard in _expand(name)]
 
 
+def slice_shards(paths: Sequence[str], lengths: Sequence[int], start: int, stop: int) -> list[tuple[Shard, int]]:
+    """Return the shards, and how many records of each, that hold records ``start <= record < stop`` of all of them together.
+
+    Shards of 8, 4, 0 and 5 records, from 6 to 13: records 6 and 7 of the first, all of the second, record 0 of the last.
+    """
+    found = []
+    first = 0
+    for path, length in zip(paths, lengths, strict=True):
+        begin, end = max(start - first, 0), min(stop - first, length)
+        if begin < end:
+            whole = begin == 0 and end == length
+            found.append((Shard(path) if whole else Shard(path, begin, end), end - begin))
+        first += length
+    return found
+
+
 def _expand(name: object) -> list[Shard]:
     if not isinstance(name, (str, os.PathLike)):
         raise TypeError(f"a path must be a string or a pathlib.Path, got {type(name).__name__}")
@@ -83,9 +99,7 @@ def _expand_counted(prefix: str, count: int) -> list[Shard]:
     missing = [path for path in found if not os.path.exists(path)]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        raise ShardNotFoundError(
-            f"{len(missing)} of {count} shards are missing: {', '.join(missing[:5])}{more}", prefix
-        )
+        raise ShardNotFoundError(f"{len(missing)} of {count} shards are missing: {', '.join(missing[:5])}{more}", prefix)
     return [Shard(path) for path in found]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload, runtime_checkable
 
@@ -64,6 +65,10 @@ class BaseSource(ABC, Sequence[T]):
         """Return the elements at ``indices``, all within bounds, as columns."""
         return stack(self._read_many(indices))
 
+    def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
+        """Return several batches, cut out of ``indices``, all within bounds, at ``bounds``."""
+        return [self._read_columns(indices[start:stop]) for start, stop in pairwise(bounds)]
+
     @property
     @abstractmethod
     def fingerprint(self) -> str:
@@ -100,6 +105,10 @@ class BaseSource(ABC, Sequence[T]):
         """Return the elements at ``indices`` as columns: every leaf an array of shape ``(len(indices), ...)``."""
         return self._read_columns(self._normalise(indices))
 
+    def read_batches(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]], bounds: Sequence[int]) -> list[Columns]:
+        """Return ``read_batch(indices[bounds[k] : bounds[k + 1]])`` for each ``k``: cheaper, for small batches."""
+        return self._read_batches(self._normalise(indices), bounds)
+
     def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> IndexView[T]:
         """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
 
@@ -108,16 +117,18 @@ class BaseSource(ABC, Sequence[T]):
         return IndexView(self, self._normalise(indices))
 
     def __iter__(self) -> Iterator[T]:
-        # By blocks: reading many at once is several times cheaper than one by one, and 64 are soon there.
-        for start in range(0, len(self), 64):
-            yield from self._read_many(np.arange(start, min(start + 64, len(self)), dtype=np.int64))
+        # By blocks, because reading many at once is several times cheaper than one by one; small ones first, because the
+        # caller may want a few only.
+        start, size = 0, 1
+        while start < len(self):
+            stop = min(start + size, len(self))
+            yield from self._read_many(np.arange(start, stop, dtype=np.int64))
+            start, size = stop, min(2 * size, 64)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     # -- helpers --------------------------------------------------------------------------------------------------
@@ -169,6 +180,9 @@ class IndexView(BaseSource[T]):
 
     def _read_columns(self, indices: Indices) -> Columns:
         return self._source._read_columns(self._lookup(indices))
+
+    def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
+        return self._source._read_batches(self._lookup(indices), bounds)
 
     def _lookup(self, indices: Indices) -> Indices:
         if isinstance(self._indices, range):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..datasource.columns import Columns, map_leaves, stack
+from ..datasource.columns import Columns, stack
 from ..datasource.source import Source
 
 __all__ = ["Fetcher"]
@@ -35,16 +34,16 @@ class Fetcher:
         self._source = source
         self._transforms = tuple(transforms)
         self._collate = collate_fn or stack
+        # Whole columns serve where nobody asks for single examples.
         columnar = not transforms and collate_fn is None
-        self._read_batch: Callable[[Indices], Columns] | None = (
-            getattr(source, "read_batch", None) if columnar else None
-        )
+        self._read_batch: Callable[[Indices], Columns] | None = getattr(source, "read_batch", None) if columnar else None
+        self._read_batches: Callable[..., list[Columns]] | None = getattr(source, "read_batches", None) if columnar else None
         self._read_many: Callable[[list[int]], list[Any]] | None = getattr(source, "__getitems__", None)
 
     @property
-    def takes_columns(self) -> bool:
+    def takes_runs(self) -> bool:
         """Whether several batches are cheaper made in one go."""
-        return self._read_batch is not None
+        return self._read_batches is not None
 
     def fetch(self, indices: Indices) -> Any:
         """Return one batch of the records at ``indices``. Errors of the source and of user code pass as they are."""
@@ -59,14 +58,10 @@ class Fetcher:
             examples = [self._apply(transform, example, k, numbers) for k, example in enumerate(examples)]
         return self._collate(examples)
 
-    def fetch_run(self, indices: Indices, extents: Sequence[slice]) -> list[Any]:
-        """Return the batches ``indices[extent]``, cut out of one read; needs ``takes_columns``.
-
-        They are views of shared arrays, disjoint and writable.
-        """
-        assert self._read_batch is not None
-        columns = self._read_batch(indices)
-        return [map_leaves(itemgetter(extent), columns) for extent in extents]
+    def fetch_run(self, indices: Indices, bounds: Sequence[int]) -> list[Any]:
+        """Return the batches ``indices[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``."""
+        assert self._read_batches is not None
+        return self._read_batches(indices, bounds)
 
     def _apply(self, transform: Callable[[Any], Any], example: Any, place: int, numbers: list[int]) -> Any:
         try:

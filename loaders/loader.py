@@ -40,10 +40,10 @@ class DataLoader:
       collate_fn: List of examples -> batch, in place of stacking.
       num_epochs: Epochs in a pass; None is endless.
       num_workers: 0. The loader works in this process, ahead in a thread.
-      prefetch_factor: How many batches to work ahead, small ones counted by 4 MiB; 0 works in the caller's thread only.
+      prefetch_factor: How many batches to work ahead, small ones counted by 2 MiB; 0 works in the caller's thread only.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
 
-    Batches belong to the caller: no array is used again. Batches of 2 MiB or less may be views of one array of up to 4 MiB.
+    Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
     and with a note that names the record. Nothing is lost: the next ``next`` tries the same batch again.

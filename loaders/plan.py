@@ -61,9 +61,7 @@ class BatchPlan:
           ValueError: Endless epochs that hold no batch.
         """
         if end_epoch is None and not self.batches_per_epoch:
-            raise ValueError(
-                f"{self.length} records make no batch of {self.batch_size}: endless epochs would never give one"
-            )
+            raise ValueError(f"{self.length} records make no batch of {self.batch_size}: endless epochs would never give one")
         wanted = 1
         while end_epoch is None or start.epoch < end_epoch:
             position, end = start.position, self._end(start)

@@ -62,9 +62,7 @@ class Prefetcher(Iterator[R]):
         self._channel: _Channel[R] = _Channel(ahead)
         self._pid = os.getpid()
         self._waited_s = 0.0
-        self._thread = threading.Thread(
-            target=_run, args=(jobs, work, self._channel), daemon=True, name="arrayfeed-prefetch"
-        )
+        self._thread = threading.Thread(target=_run, args=(jobs, work, self._channel), daemon=True, name="arrayfeed-prefetch")
         self._finalizer = weakref.finalize(self, _stop, self._channel, self._thread, self._pid)
         self._thread.start()
 
@@ -111,7 +109,7 @@ def _run(jobs: Iterator[J], work: Callable[[J], R], channel: _Channel[R]) -> Non
             if not channel.put(work(job)):
                 return
         channel.put(None)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the consumer gets it
+    except BaseException as error:
         channel.put(_Failure(error))
 
 

@@ -19,9 +19,9 @@ from .stats import StopWatch
 
 __all__ = ["Made", "RunMaker"]
 
-#: Small batches are made several at a time, up to this many bytes: 4 MiB stay in the last-level cache, and one batch of them
+#: Small batches are made several at a time, up to this many bytes: 2 MiB stay in the last-level cache, and one batch of them
 #: that somebody keeps holds no more than these.
-_RUN_BYTES = 4 << 20
+_RUN_BYTES = 2 << 20
 _RUN_BATCHES = 64
 
 
@@ -56,9 +56,9 @@ class RunMaker:
         error = None
         try:
             self._fetch(run, batches)
-        except Exception as caught:  # noqa: BLE001 - it belongs to the consumer, in its turn
+        except Exception as caught:
             error = caught
-        if batches and self._fetcher.takes_columns:
+        if batches and self._fetcher.takes_runs:
             self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, _count_bytes(batches[0]))))
         self._watch.fetch_s += time.perf_counter() - start
         return Made(run, batches, error)
@@ -70,13 +70,13 @@ class RunMaker:
             self._epoch = run.epoch
         first = run.bounds[0]
         indices = self._sampler.block(first, run.bounds[-1])
-        extents = [slice(begin - first, end - first) for begin, end in pairwise(run.bounds)]
-        if len(extents) > 1:
+        bounds = [bound - first for bound in run.bounds]
+        if len(bounds) > 2:
             with suppress(Exception):  # of which batch it is, the loop below finds out
-                batches += self._fetcher.fetch_run(indices, extents)
+                batches += self._fetcher.fetch_run(indices, bounds)
                 return
-        for extent in extents:
-            batches.append(self._fetcher.fetch(indices[extent]))
+        for start, stop in pairwise(bounds):
+            batches.append(self._fetcher.fetch(indices[start:stop]))
 
 
 def _count_bytes(batch: Columns) -> int:

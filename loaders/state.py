@@ -77,10 +77,11 @@ def read_state(state: Mapping[str, Any], source: Source[Any], sampler: Sampler) 
             f"this state was saved over another stream: {'; '.join(differences)}. Open the same files in the same order with "
             "the same seed, or start a new epoch"
         )
-    numbers = [state.get(key) for key in ("epoch", "position", "first_epoch")]
-    if not all(type(number) is int and number >= 0 for number in numbers):
+    numbers = {key: state.get(key) for key in ("epoch", "position", "first_epoch")}
+    good = {key: number for key, number in numbers.items() if type(number) is int and number >= 0}
+    if good != numbers:
         raise StateError(f"epoch, position and first_epoch must be integers >= 0, the state has {numbers}")
-    return Place(*numbers)
+    return Place(**good)
 
 
 def _compare(saved: Any, here: Any, name: str = "") -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import hypothesis
 import numpy as np
 import pytest
+
 from support.leaks import Resources
 
 # "ci" draws the same inputs in every run, so that a red build is a change's fault. At a desk each run draws new ones,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import doctest
 import importlib
 import json
@@ -12,9 +11,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
+
 from support.library import ROOT, sources
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -51,23 +49,23 @@ def test_doctests_hold(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path, no_leaks: None) -> None:
+def test_a_notebook_runs_from_top_to_bottom(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_leaks: None
+) -> None:
     """Each cell runs without an error, in a fresh kernel of this interpreter and an empty directory."""
     kernel = tmp_path / "kernels" / "here"
     kernel.mkdir(parents=True)
     command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     (kernel / "kernel.json").write_text(json.dumps({"argv": command, "display_name": "here", "language": "python"}))
-    specs = KernelSpecManager(kernel_dirs=[str(kernel.parent)], ensure_native_kernel=False)
-    manager = AsyncKernelManager(kernel_name="here", kernel_spec_manager=specs)
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
 
     notebook = nbformat.reads(path.read_text(), as_version=4)
-    client = NotebookClient(notebook, km=manager, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
-    asyncio.run(client.async_execute())
+    NotebookClient(notebook, kernel_name="here", timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_stored_without_outputs(path: Path) -> None:
     """Outputs would fill every diff, and go stale."""
-    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    cells = [cell for cell in nbformat.reads(path.read_text(), as_version=4).cells if cell.cell_type == "code"]
 
     assert all(not cell.outputs and cell.execution_count is None for cell in cells)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support.library import FOLDERS, ROOT, packages, sources
 
 SOURCES = sources()
@@ -66,7 +67,8 @@ def test_importing_arrayfeed_imports_numpy_and_nothing_else(tmp_path: Path) -> N
     code = "import sys; before = set(sys.modules); import arrayfeed; print(*sorted(set(sys.modules) - before))"
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, timeout=60)
-    imported = {name.partition(".")[0] for name in run.stdout.split()}
+    # numpy.random is compiled by Cython, which registers modules of its own beside it.
+    imported = {name.partition(".")[0] for name in run.stdout.split() if "cython" not in name}
 
     assert imported - sys.stdlib_module_names <= {"arrayfeed", "numpy"}
     assert "arrayfeed" in imported
@@ -74,13 +76,14 @@ def test_importing_arrayfeed_imports_numpy_and_nothing_else(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", packages())
 def test_a_face_offers_exactly_its_public_names(name: str) -> None:
-    """``__all__`` is sorted and is what ``vars`` shows, submodules and underscored names aside."""
+    """``__all__`` is sorted, and is what ``vars`` shows: submodules may be in it, underscored names may not."""
     face = importlib.import_module(name)
-    public = [
-        key for key, value in vars(face).items() if not key.startswith("_") and not isinstance(value, types.ModuleType)
-    ]
+    offered = list(getattr(face, "__all__", []))
+    public = {key: value for key, value in vars(face).items() if not key.startswith("_")}
+    modules = {key for key, value in public.items() if isinstance(value, types.ModuleType)}
 
-    assert list(getattr(face, "__all__", [])) == sorted(public)
+    assert offered == sorted(offered)
+    assert set(offered) - modules == set(public) - modules
 
 
 @pytest.mark.parametrize("name", SOURCES)

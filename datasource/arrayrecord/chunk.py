@@ -105,11 +105,7 @@ def _open_data(chunk: memoryview, num_records: int, decoded_size: int) -> tuple[
     header = parse_header(chunk)
     if header.kind != SIMPLE:
         kind = _KINDS.get(header.kind, f"unknown ({header.kind:#04x})")
-        hint = (
-            "; array-record's own reader reads it, or write it again without `transpose`"
-            if kind == "transposed"
-            else ""
-        )
+        hint = "; array-record's own reader reads it, or write it again without `transpose`" if kind == "transposed" else ""
         raise ChunkError(f"a {kind} chunk stands where the index says records are{hint}", 24)
     if header.num_records != num_records or header.decoded_size != decoded_size:
         raise ChunkError(
@@ -172,8 +168,6 @@ def decode_group(chunk: memoryview, num_records: int, decoded_size: int) -> Grou
     except ValueError as error:
         raise ChunkError(f"the sizes buffer: {error}", start) from None
     if sizes.size != num_records or (sizes > decoded_size).any() or int(sizes.sum()) != decoded_size:
-        raise ChunkError(
-            f"{sizes.size} sizes stand for {num_records} records, or do not sum to {decoded_size} bytes", start
-        )
+        raise ChunkError(f"{sizes.size} sizes stand for {num_records} records, or do not sum to {decoded_size} bytes", start)
     values = _decompress(chunk, codec, values_start, end, decoded_size, "the values buffer")
     return Group(values, np.cumsum(sizes.astype(np.int64)))

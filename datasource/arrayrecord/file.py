@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 from abc import ABC, abstractmethod
 from typing import Literal
@@ -12,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError, DataError, ShardNotFoundError
-from ..pieces import Piece, join
-from .blocks import BLOCK_BYTES, USABLE_BYTES, strip_block_headers, to_physical
+from ..memory import Extents
+from .blocks import BLOCK_HEADER_BYTES, USABLE_BYTES, strip_block_headers, to_logical, to_physical
+from .mapping import map_file
 
 __all__ = ["Io", "ShardFile", "open_file"]
 
@@ -22,23 +22,28 @@ Ints = npt.NDArray[np.int64]
 
 
 class ShardFile(ABC):
-    """One open file. Threads may read it; a forked child may go on reading it."""
+    """One open file. Threads may read it; a forked child may go on reading it. It is released with the last reference."""
 
     def __init__(self, path: str, file_bytes: int) -> None:
         self.path = path
         self.file_bytes = file_bytes
+
+    @property
+    def mapping(self) -> npt.NDArray[np.uint8] | None:
+        """The file's bytes in memory, if they are there."""
+        return None
 
     @abstractmethod
     def read(self, start: int, size: int) -> memoryview:
         """Return ``size`` bytes from a logical position, without block headers; all must lie within the file."""
 
     @abstractmethod
-    def gather(self, starts: Ints, sizes: Ints) -> list[Piece]:
-        """Return many such ranges, each whole and contiguous in one of a few buffers."""
+    def gather(self, starts: Ints, sizes: Ints) -> Extents:
+        """Return many ranges from logical positions, each contiguous in memory: in place where they are, else copied.
 
-    @abstractmethod
-    def close(self) -> None:
-        """Release the file. What was read before stays valid."""
+        Raises:
+          IndexError: One reaches out of the file.
+        """
 
 
 def open_file(path: str, io: Io) -> ShardFile:
@@ -62,9 +67,11 @@ def open_file(path: str, io: Io) -> ShardFile:
             raise DataError("this is a directory, not a shard; arrayfeed.open() opens directories", path)
         file_bytes = os.fstat(handle).st_size
         if io == "pread" or file_bytes == 0:
-            handle, kept = -1, handle
-            return _PreadFile(path, file_bytes, kept)
+            file, handle = _PreadFile(path, file_bytes, handle), -1
+            return file
         return _MappedFile(path, file_bytes, handle)
+    except OSError as error:
+        raise DataError(f'cannot be mapped: {error.strerror}; io="pread" may do', path) from error
     finally:
         if handle >= 0:
             os.close(handle)
@@ -79,47 +86,32 @@ class _MappedFile(ShardFile):
 
     def __init__(self, path: str, file_bytes: int, handle: int) -> None:
         super().__init__(path, file_bytes)
-        self._map = mmap.mmap(handle, file_bytes, access=mmap.ACCESS_READ)
-        self._view = memoryview(self._map)
-        self._array = np.frombuffer(self._map, np.uint8)
+        self._array = map_file(handle, file_bytes)
+        self._view = self._array.data
+
+    @property
+    def mapping(self) -> npt.NDArray[np.uint8]:
+        return self._array
 
     def read(self, start: int, size: int) -> memoryview:
-        physical = start + 24 * (start // USABLE_BYTES + 1)
+        physical = start + BLOCK_HEADER_BYTES * (start // USABLE_BYTES + 1)
         if start % USABLE_BYTES + size <= USABLE_BYTES:
             return self._view[physical : physical + size]
         end = to_physical(start + size - 1) + 1
         return memoryview(strip_block_headers(self._view[physical:end], physical))
 
-    def gather(self, starts: Ints, sizes: Ints) -> list[Piece]:
+    def gather(self, starts: Ints, sizes: Ints) -> Extents:
+        if starts.size and (int(starts.min()) < 0 or int((starts + sizes).max()) > to_logical(self.file_bytes)):
+            raise IndexError(f"a range reaches out of the {self.file_bytes} bytes of {self.path}")
         whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
         if whole.all():
-            return [Piece(np.arange(starts.size), self._array, to_physical(starts), sizes)]
+            return Extents.within(self._array, to_physical(starts), sizes)
         # 1.3 % of 800-byte records cross a block boundary; those are put together in a buffer of their own.
-        rows, crossing = np.flatnonzero(whole), np.flatnonzero(~whole)
-        return [
-            Piece(rows, self._array, to_physical(starts[rows]), sizes[rows]),
-            self._join(crossing, starts[crossing], sizes[crossing]),
-        ]
-
-    def _join(self, rows: Ints, starts: Ints, sizes: Ints) -> Piece:
-        ends = np.cumsum(sizes)
-        joined = np.empty(int(ends[-1]), np.uint8)
-        out, view = joined.data, self._view
-        place = 0
-        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-            physical = start + 24 * (start // USABLE_BYTES + 1)
-            run = min(BLOCK_BYTES - physical % BLOCK_BYTES, size)
-            while True:
-                out[place : place + run] = view[physical : physical + run]
-                place, size = place + run, size - run
-                if not size:
-                    break
-                physical, run = physical + run + 24, min(USABLE_BYTES, size)
-        return Piece(rows, joined, ends - sizes, sizes)
-
-    def close(self) -> None:
-        # Arrays and views that callers still hold keep the mapping alive; it goes with the last of them.
-        del self._map, self._view, self._array
+        inside, crossing = np.flatnonzero(whole), np.flatnonzero(~whole)
+        ranges = zip(starts[crossing].tolist(), sizes[crossing].tolist(), strict=True)
+        in_place = Extents.within(self._array, to_physical(starts[inside]), sizes[inside])
+        joined = Extents.joined([self.read(*each) for each in ranges])
+        return Extents.merged(starts.size, [(inside, in_place), (crossing, joined)])
 
 
 class _PreadFile(ShardFile):
@@ -153,14 +145,8 @@ class _PreadFile(ShardFile):
             size, physical = size - len(data), physical + len(data)
         return b"".join(pieces)
 
-    def gather(self, starts: Ints, sizes: Ints) -> list[Piece]:
-        extents = zip(starts.tolist(), sizes.tolist(), strict=True)
-        return [join(np.arange(starts.size), [self.read(*extent) for extent in extents])]
-
-    def close(self) -> None:
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+    def gather(self, starts: Ints, sizes: Ints) -> Extents:
+        return Extents.joined([self.read(*each) for each in zip(starts.tolist(), sizes.tolist(), strict=True)])
 
     def __del__(self) -> None:
-        self.close()
+        os.close(self._handle)

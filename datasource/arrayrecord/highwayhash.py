@@ -1,11 +1,11 @@
 """HighwayHash-64 of many messages at once, in NumPy: the hash that guards every chunk of an ArrayRecord file.
 
-The algorithm is Google's (J. Alakuijala, B. Cox, J. Wassenberg, "Fast keyed hash/pseudo-random function using SIMD multiply
-and permute", arXiv:1612.06257). Its state is four vectors of four 64-bit lanes; a message is absorbed in packets of 32
-bytes, each packet depending on the one before. So one message cannot be vectorised, but any number of them run in lockstep:
-here a lane is an array with one element for each message.
+The algorithm is Google's (J. Alakuijala, B. Cox, J. Wassenberg, "Fast keyed hash/pseudo-random function using SIMD
+multiply and permute", arXiv:1612.06257). Its state is four vectors of four 64-bit lanes; a message is absorbed in
+packets of 32 bytes, each packet depending on the one before. So one message cannot be vectorised, but any number of
+them run in lockstep: here a lane is an array with one element for each message.
 
-Cost on one core of a 2-core AMD EPYC (L2 1 MiB), medians, buffer in cache:
+Cost on one core of a 2-core AMD EPYC (L2 1 MiB), shared with others (runs differ by half), medians, buffer in cache:
 
     messages    bytes each    messages/s    MB/s
          128           800       180,000     144
@@ -51,8 +51,9 @@ def hash_many(
 ) -> npt.NDArray[np.uint64]:
     """Return the HighwayHash-64 of every ``buffer[starts[k] : starts[k] + sizes[k]]``.
 
-    Messages of equal length cost the least; others are sorted by length, and drop out of the lockstep as they end. Works
-    beside ``buffer`` in about 2 MB, plus 40 bytes for each message. Safe from threads; releases the GIL in long stretches.
+    Messages of equal length cost the least; others are sorted by length, and drop out of the lockstep as they end.
+    Works beside ``buffer`` in about 2 MB, plus 40 bytes for each message. Safe from threads; releases the GIL in long
+    stretches.
 
     Args:
       buffer: Contiguous bytes, a memory map for example; only the messages are touched.
@@ -94,10 +95,10 @@ def hash_bytes(data: bytes | bytearray | memoryview, *, key: Sequence[int] = RIE
     return (state[0] + state[4] + state[8] + state[12]) & _MASK64
 
 
-# -- one message, in Python integers --------------------------------------------------------------------------------------
+# -- one message, in Python integers ----------------------------------------------------------------------------------
 
-# Where each byte of a zipper merge comes from, among the 16 bytes of a pair of lanes. It spreads the well-mixed middle bytes of
-# every product over the lane and its neighbour.
+# Where each byte of a zipper merge comes from, among the 16 bytes of a pair of lanes. It spreads the well-mixed middle
+# bytes of every product over the lane and its neighbour.
 _ZIPPER = bytes([3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7])
 _ZIPPER_TWICE = _ZIPPER + bytes(place + 16 for place in _ZIPPER)
 
@@ -115,7 +116,7 @@ def _start(key: Sequence[int]) -> _Scalars:
 def _absorb(state: _Scalars, data: bytes | memoryview) -> _Scalars:
     """Return the state after the whole packets of ``data``; what is left over at its end is ignored."""
     a0, a1, a2, a3, b0, b1, b2, b3, m0, m1, m2, m3, n0, n1, n2, n3 = state
-    # A merge as one bytes.translate: the state is the table, the wanted order the text. Twice as fast as masks and shifts.
+    # A merge as one bytes.translate, the state as its table: twice as fast as masks and shifts.
     pack, unpack, merge = struct.Struct("<4Q224x").pack, struct.Struct("<4Q").unpack, _ZIPPER_TWICE.translate
     for x0, x1, x2, x3 in struct.iter_unpack("<4Q", data[: len(data) & -_PACKET]):
         b0 = b0 + m0 + x0 & _MASK64
@@ -147,7 +148,7 @@ def _absorb(state: _Scalars, data: bytes | memoryview) -> _Scalars:
     return [a0, a1, a2, a3, b0, b1, b2, b3, m0, m1, m2, m3, n0, n1, n2, n3]
 
 
-# -- many messages, in lockstep -------------------------------------------------------------------------------------------
+# -- many messages, in lockstep ---------------------------------------------------------------------------------------
 
 # Messages that run together: their state and two temporaries, 192 bytes for each, stay in the second-level cache.
 _BLOCK = 2048
@@ -206,7 +207,7 @@ def _hash_block(
 
 
 def _updaters(state: _Lanes) -> Callable[[int], Callable[[_Lanes], None]]:
-    """Return a function of ``count`` whose result absorbs a packet of each of the first ``count`` messages into ``state``.
+    """Return a function of ``count``; what that returns absorbs a packet of each of the first ``count`` messages.
 
     A merge moves bytes with eight strided copies between byte views, which are made here, once: masks and shifts take
     nineteen calls, and 5 times as long for 128 messages, twice for 1024.
@@ -245,13 +246,11 @@ def _updaters(state: _Lanes) -> Callable[[int], Callable[[_Lanes], None]]:
     return first
 
 
-def _merge_copies(
-    source: _Lanes, row: int, target: _Lanes
-) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]:
+def _merge_copies(source: _Lanes, row: int, target: _Lanes) -> list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]:
     """Return the byte copies that merge rows ``row`` to ``row + 4`` of ``source`` into ``target``, as (to, from) views.
 
-    What an even lane takes from some byte of its pair, its odd neighbour takes from the same byte of the other lane. So a
-    copy fills one byte of all four lanes: a strided view of shape (2 pairs, 2 lanes, count).
+    What an even lane takes from some byte of its pair, its odd neighbour takes from the same byte of the other lane.
+    So a copy fills one byte of all four lanes: a strided view of shape (2 pairs, 2 lanes, count).
     """
 
     def view(lanes: _Lanes, row: int, even: int, odd: int) -> npt.NDArray[np.uint8]:

@@ -106,15 +106,11 @@ def _read_postscript(read: Callable[[int, int], memoryview], file_bytes: int, ch
         ) from None
     footer: int = fields.get(1, 0)
     if not _FIRST_CHUNK <= footer <= offset - CHUNK_HEADER_BYTES:
-        raise IndexFormatError(
-            f"the postscript puts the footer at byte {footer}, outside {_FIRST_CHUNK}..{offset}", offset
-        )
+        raise IndexFormatError(f"the postscript puts the footer at byte {footer}, outside {_FIRST_CHUNK}..{offset}", offset)
     return footer
 
 
-def _read_group(
-    read: Callable[[int, int], memoryview], physical: int, limit: int, what: str, check_hash: bool
-) -> Group:
+def _read_group(read: Callable[[int, int], memoryview], physical: int, limit: int, what: str, check_hash: bool) -> Group:
     """Return the records of the chunk at a byte of the file, which must end before ``limit``."""
     start, room = to_logical(physical), to_logical(limit) - to_logical(physical)
     try:
@@ -142,7 +138,8 @@ def _parse_footer(group: Group, footer: int) -> ShardIndex:
         raise IndexFormatError(f"the footer is damaged: {error}", footer) from None
     bounds = np.append(offsets, footer)
     starts = to_logical(bounds)
-    if (offsets < _FIRST_CHUNK).any() or (np.diff(starts) < CHUNK_HEADER_BYTES).any():
+    spans = np.diff(starts)
+    if (offsets < _FIRST_CHUNK).any() or (spans < CHUNK_HEADER_BYTES).any():
         raise IndexFormatError("the footer's chunk offsets do not ascend from the file's start to the footer", footer)
     # A record has its own position in a riegeli file, so no chunk has more records than bytes; this bounds len().
     if (counts < 1).any() or (counts > np.diff(bounds)).any():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import struct
-from typing import Literal
+import warnings
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError
-from ..pieces import Piece, gather, join
-from .blocks import to_physical
+from ..memory import Extents
+from ..varint import encode_varint
+from .blocks import USABLE_BYTES, to_physical
 from .cache import GroupCache
 from .chunk import (
     CHUNK_HEADER_BYTES,
@@ -22,14 +25,17 @@ from .chunk import (
     decode_record,
     parse_header,
 )
-from .file import Io, open_file
+from .crc import load_crc32c
+from .file import Io, ShardFile, open_file
 from .highwayhash import hash_many
-from .index import IndexFormatError, read_index
+from .index import IndexFormatError, ShardIndex, read_index
+from .record_index import IndexedShard
 
 __all__ = ["Check", "ShardReader"]
 
-Check = Literal["structure", "hash"]
+Check = Literal["structure", "crc", "hash"]
 Ints = npt.NDArray[np.int64]
+Note: TypeAlias = Callable[[Ints, Ints, Ints], None]
 
 #: What an uncompressed chunk of one record begins with: the header, the compression byte, the length of the sizes buffer.
 _SINGLE = struct.Struct("<8xQ8xQQBB")
@@ -42,6 +48,9 @@ _SINGLE_DTYPE = np.dtype(
     }
 )
 _ONE_SIMPLE = SIMPLE | 1 << 8
+_SINGLE_HEADER = struct.Struct("<8xQ8xQQ")
+#: The header and what stands before the values fit 48 bytes for records of up to 2**28 bytes.
+_HEAD_WORDS = 6
 #: From here on a chunk's own header is asked how long it is, before so much is read: padding may follow it.
 _LONG_BYTES = 1 << 20
 
@@ -53,19 +62,48 @@ class ShardReader:
       ShardNotFoundError, CorruptShardError, DataError: see ``ArrayRecordDataSource``.
     """
 
-    def __init__(self, path: str, *, io: Io, check: Check, max_chunk_bytes: int, cache: GroupCache) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        io: Io,
+        check: Check,
+        max_chunk_bytes: int,
+        cache: GroupCache,
+        indexed: IndexedShard | None = None,
+    ) -> None:
         self.path = path
         self._check = check
         self._max_chunk_bytes = max_chunk_bytes
         self._cache = cache
         self._file = open_file(path, io)
-        try:
-            self.index = read_index(self._file.read, self._file.file_bytes, check_hash=check == "hash")
-        except IndexFormatError as error:
-            raise CorruptShardError(error.message, path, None, error.offset) from None
+        self._checksums: npt.NDArray[np.uint32] | None = None
+        self.index = self._believe(indexed) or self._read_index()
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self._starts = self.index.starts.data
         self._sizes = self.index.decoded_sizes.data
+        self._base = 0 if self._file.mapping is None else self._file.mapping.ctypes.data
+
+    def _believe(self, indexed: IndexedShard | None) -> ShardIndex | None:
+        """Return the index that was made of this file, if it still fits."""
+        if indexed is None:
+            return None
+        if reason := indexed.mismatch(self._file):
+            warnings.warn(
+                f"{self.path}: the record index is not used, {reason}; make it again with `arrayfeed index`",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
+        if self._check == "crc":
+            self._crc32c, self._checksums = load_crc32c(), indexed.checksums
+        return indexed.index
+
+    def _read_index(self) -> ShardIndex:
+        try:
+            return read_index(self._file.read, self._file.file_bytes, check_hash=self._check == "hash")
+        except IndexFormatError as error:
+            raise CorruptShardError(error.message, self.path, None, error.offset) from None
 
     @property
     def num_records(self) -> int:
@@ -73,37 +111,46 @@ class ShardReader:
         return self.index.num_records
 
     @property
-    def file_bytes(self) -> int:
-        """Size of the file."""
-        return self._file.file_bytes
+    def file(self) -> ShardFile:
+        """The file itself."""
+        return self._file
 
-    def read_one(self, record: int) -> bytes:
-        """Return record ``0 <= record < num_records``.
+    def read_one(self, record: int) -> tuple[bytes, int]:
+        """Return record ``0 <= record < num_records``, and its address for ``Places``: 0 if it is not plain in a mapping.
 
         Raises:
           CorruptShardError: The record is damaged.
         """
+        data, address = self._read_unchecked(record)
+        if self._checksums is not None and (found := self._crc32c(data)) != self._checksums[record]:
+            raise self._explain_crc(record, found)
+        return data, address
+
+    def _read_unchecked(self, record: int) -> tuple[bytes, int]:
         if self.index.record_ends is not None:
             chunks, places = self.index.locate(np.array([record]))
-            return self._read_group(int(chunks[0]), record).record(int(places[0]))
+            return self._read_group(int(chunks[0]), record).record(int(places[0])), 0
         start, size = self._starts[record], self._sizes[record]
         span = self._starts[record + 1] - start
         try:
             if span > _LONG_BYTES or size > self._max_chunk_bytes or self._check == "hash":
-                return bytes(decode_record(self._read_chunk(record), size))
+                return bytes(decode_record(self._read_chunk(record), size)), 0
             chunk = self._file.read(start, span)
             if span >= _SINGLE.size:
                 data_size, kind, decoded_size, codec, sizes_bytes = _SINGLE.unpack_from(chunk)
+                values = _SINGLE.size + sizes_bytes
                 if codec == 0 and kind == _ONE_SIMPLE and decoded_size == size and sizes_bytes < 128:
-                    values = _SINGLE.size + sizes_bytes
-                    if data_size == 2 + sizes_bytes + size and values + size <= span:
-                        return bytes(chunk[values : values + size])
-            return bytes(decode_record(chunk, size))
+                    if data_size + CHUNK_HEADER_BYTES == values + size <= span:
+                        return bytes(chunk[values : values + size]), self._address(start + values, size)
+            return bytes(decode_record(chunk, size)), 0
         except ChunkError as error:
             raise self._explain(error, record, record) from None
 
-    def read_many(self, records: Ints) -> list[Piece]:
-        """Return the bytes of ``records``, all within bounds, duplicates allowed, in a few buffers; see ``Piece``.
+    def read_many(self, records: Ints, note: Note | None = None) -> Extents:
+        """Return the bytes of ``records``, all within bounds, duplicates allowed: in place in the file where possible.
+
+        Args:
+          note: Is told, as ``note(records, addresses, sizes)``, where those are that stay in place; see ``Places``.
 
         Raises:
           CorruptShardError: A record is damaged; the first of them in the asked order is named.
@@ -112,79 +159,108 @@ class ShardReader:
             return self._read_many_grouped(records)
         starts, sizes = self.index.starts[records], self.index.decoded_sizes[records]
         spans = self.index.starts[records + 1] - starts
-        for row in np.flatnonzero((spans > _LONG_BYTES) | (sizes > self._max_chunk_bytes)).tolist():
-            try:
-                spans[row] = self._trim(int(records[row]))
-            except ChunkError as error:
-                raise self._explain(error, int(records[row]), int(records[row])) from None
-        pieces = []
-        for piece in self._file.gather(starts, spans):
-            pieces += self._open_chunks(piece, records[piece.rows], sizes[piece.rows])
-        return pieces
+        long = (spans > _LONG_BYTES) | (sizes > self._max_chunk_bytes)
+        if long.any():
+            for row in np.flatnonzero(long).tolist():
+                try:
+                    spans[row] = self._trim(int(records[row]))
+                except ChunkError as error:
+                    raise self._explain(error, int(records[row]), int(records[row])) from None
+        chunks = self._file.gather(starts, spans).compact()
+        checked: list[tuple[Ints, Ints, Ints]] = []
+        found = self._open_chunks(chunks, records, sizes, lambda *places: checked.append(places))
+        if self._checksums is not None:
+            checksums = np.fromiter(map(self._crc32c, found.tolist()), np.uint32, len(found))
+            damaged = np.flatnonzero(checksums != self._checksums[records])
+            if damaged.size:
+                raise self._explain_crc(int(records[damaged[0]]), int(checksums[damaged[0]]))
+        if note is not None:
+            for places in checked:
+                note(*places)
+        return found
 
-    def _open_chunks(self, piece: Piece, records: Ints, sizes: Ints) -> list[Piece]:
+    def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints, note: Note) -> Extents:
         """Turn chunks of one record each into the records in them, in place where they are not compressed."""
-        if not records.size:
-            return []
-        if int(piece.sizes.min()) < _SINGLE.size:
-            return self._decode_each(piece, records, sizes)
-        headers = gather(piece.buffer, piece.starts, _SINGLE_DTYPE)[:, 0]
+        if chunks.smallest < _SINGLE.size:
+            return self._decode_each(chunks, records, sizes)
+        if self._check != "hash" and (sizes == sizes[0]).all():
+            values = self._expect(int(sizes[0]), chunks)
+            if values:
+                self._tell(note, records, values, sizes)
+                return chunks.inner(values, sizes)
+        headers = chunks.field(0, _SINGLE_DTYPE)[:, 0]
         data_sizes = headers["data_size"].astype(np.int64)
-        values = _SINGLE.size + headers["sizes_bytes"].astype(np.int64)
-        plain = headers["codec"] == 0
+        starts = _SINGLE.size + headers["sizes_bytes"].astype(np.int64)
         # Whatever does not look as it should goes the slow way, which knows how to say what is wrong.
-        fits = plain & (headers["kind"] == _ONE_SIMPLE) & (headers["decoded_size"] == sizes)
-        fits &= (data_sizes + CHUNK_HEADER_BYTES == values + sizes) & (values + sizes <= piece.sizes)
+        fits = (headers["codec"] == 0) & (headers["kind"] == _ONE_SIMPLE) & (headers["decoded_size"] == sizes)
+        fits &= (data_sizes + CHUNK_HEADER_BYTES == starts + sizes) & (starts + sizes <= chunks.sizes)
         fits &= headers["sizes_bytes"] < 128
         if self._check == "hash":
-            fits &= (data_sizes >= 0) & (data_sizes <= piece.sizes - CHUNK_HEADER_BYTES)
-            fits[fits] = self._hashes_match(piece, np.flatnonzero(fits), data_sizes)
+            fits[fits] = self._hashes_match(chunks[fits], data_sizes[fits])
+        self._tell(note, records[fits], starts[fits], sizes[fits])
         if fits.all():
-            return [Piece(piece.rows, piece.buffer, piece.starts + values, sizes)]
-        odd, good = np.flatnonzero(~fits), np.flatnonzero(fits)
-        rest = Piece(piece.rows[odd], piece.buffer, piece.starts[odd], piece.sizes[odd])
-        decoded = self._decode_each(rest, records[odd], sizes[odd])
-        if not good.size:
-            return decoded
-        return [Piece(piece.rows[good], piece.buffer, piece.starts[good] + values[good], sizes[good]), *decoded]
+            return chunks.inner(starts, sizes)
+        good, odd = np.flatnonzero(fits), np.flatnonzero(~fits)
+        decoded = self._decode_each(chunks[odd], records[odd], sizes[odd])
+        return Extents.merged(len(chunks), [(good, chunks[good].inner(starts[good], sizes[good])), (odd, decoded)])
 
-    def _hashes_match(self, piece: Piece, rows: Ints, data_sizes: Ints) -> npt.NDArray[np.bool_]:
-        """Return for each of ``rows`` of a piece whether both HighwayHash-64 of its chunk match."""
-        starts = piece.starts[rows]
-        stored = gather(piece.buffer, starts, "<u8", 3)
-        header_hashes = hash_many(piece.buffer, starts + 8, np.full(rows.size, CHUNK_HEADER_BYTES - 8))
-        data_hashes = hash_many(piece.buffer, starts + CHUNK_HEADER_BYTES, data_sizes[rows])
-        same: npt.NDArray[np.bool_] = (header_hashes == stored[:, 0]) & (data_hashes == stored[:, 2])
+    def _tell(self, note: Note, records: Ints, values: Ints | int, sizes: Ints) -> None:
+        """Tell where the plain records of checked chunks are; ``values`` counts from each chunk's header."""
+        if self._file.mapping is not None:
+            starts = self.index.starts[records] + values
+            whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
+            note(records, np.where(whole, to_physical(starts) + self._base, -starts), sizes)
+
+    def _address(self, start: int, size: int) -> int:
+        if self._file.mapping is None:
+            return 0
+        return self._base + to_physical(start) if start % USABLE_BYTES + size <= USABLE_BYTES else -start
+
+    def _expect(self, size: int, chunks: Extents) -> int:
+        """Return where in all of ``chunks`` a plain record of ``size`` bytes starts, 0 if one of them is something else.
+
+        Records of one size have equal headers but for the hashes: a comparison of whole words takes a third of the time.
+        """
+        prefix = bytes(1) + encode_varint(len(encode_varint(size))) + encode_varint(size)
+        values = CHUNK_HEADER_BYTES + len(prefix)
+        if values + size > chunks.smallest or chunks.smallest < _HEAD_WORDS * 8:
+            return 0
+        header = _SINGLE_HEADER.pack(len(prefix) + size, _ONE_SIMPLE, size)
+        known = np.frombuffer((header + prefix).ljust(_HEAD_WORDS * 8, bytes(1)), "<u8")[1:]
+        return values if chunks.differing(8, known, _mask_of(len(prefix))) is None else 0
+
+    def _hashes_match(self, chunks: Extents, data_sizes: Ints) -> npt.NDArray[np.bool_]:
+        """Return for each chunk whether both its HighwayHash-64 match."""
+        stored = chunks.field(0, "<u8", 3)
+        headers = chunks.inner(8, np.full(len(chunks), CHUNK_HEADER_BYTES - 8))
+        same: npt.NDArray[np.bool_] = hash_many(*headers.as_buffer()) == stored[:, 0]
+        same &= hash_many(*chunks.inner(CHUNK_HEADER_BYTES, data_sizes).as_buffer()) == stored[:, 2]
         return same
 
-    def _decode_each(self, piece: Piece, records: Ints, sizes: Ints) -> list[Piece]:
+    def _decode_each(self, chunks: Extents, records: Ints, sizes: Ints) -> Extents:
         """Decode chunks of one record one by one, compressed ones for a start, into a buffer of their own."""
-        view = piece.buffer.data
         decoded: list[bytes | memoryview] = []
-        rows = zip(records.tolist(), sizes.tolist(), piece.starts.tolist(), piece.sizes.tolist(), strict=True)
-        for record, size, start, span in rows:
-            chunk = view[start : start + span]
+        for record, size, data in zip(records.tolist(), sizes.tolist(), chunks.tolist(), strict=True):
+            chunk = memoryview(data)
             try:
                 if self._check == "hash":
                     self._check_hashes(chunk)
                 decoded.append(decode_record(chunk, size))
             except ChunkError as error:
                 raise self._explain(error, record, record) from None
-        return [join(piece.rows, decoded)]
+        return Extents.joined(decoded)
 
-    def _read_many_grouped(self, records: Ints) -> list[Piece]:
+    def _read_many_grouped(self, records: Ints) -> Extents:
         chunks, places = self.index.locate(records)
         # Chunk by chunk, so that each is decompressed once, whatever order was asked for.
         order = np.argsort(chunks, kind="stable")
         found: list[bytes | memoryview] = []
         last, group = -1, None
-        for chunk, place, record in zip(
-            chunks[order].tolist(), places[order].tolist(), records[order].tolist(), strict=True
-        ):
+        for chunk, place, record in zip(chunks[order].tolist(), places[order].tolist(), records[order].tolist(), strict=True):
             if chunk != last or group is None:
                 group, last = self._read_group(chunk, record), chunk
             found.append(group.record(place))
-        return [join(order, found)]
+        return Extents.merged(records.size, [(order, Extents.joined(found))])
 
     def _read_group(self, chunk: int, record: int) -> Group:
         """Return the records of one chunk; ``record`` is the one it is read for, to name it in an error."""
@@ -220,6 +296,16 @@ class ShardReader:
             )
         return min(span, stated)
 
+    def _explain_crc(self, record: int, found: int) -> CorruptShardError:
+        assert self._checksums is not None
+        return CorruptShardError(
+            f"the record's CRC32C is {found:#010x}, the record index says {int(self._checksums[record]):#010x}: the record is "
+            "damaged. Copy the file again, or leave it out",
+            self.path,
+            record,
+            to_physical(self._starts[record]),
+        )
+
     def _check_hashes(self, chunk: memoryview) -> None:
         header = parse_header(chunk)
         if header.data_size > len(chunk) - CHUNK_HEADER_BYTES:
@@ -229,3 +315,10 @@ class ShardReader:
     def _explain(self, error: ChunkError, chunk: int, record: int) -> CorruptShardError:
         offset = to_physical(self._starts[chunk] + error.offset)
         return CorruptShardError(f"{error.message}. Copy the file again, or leave it out", self.path, record, offset)
+
+
+def _mask_of(prefix_bytes: int) -> npt.NDArray[np.uint64]:
+    """Return which bits of the words behind the header hash are the same in all chunks of one plain record of one size."""
+    mask = np.zeros(_HEAD_WORDS * 8, np.uint8)
+    mask[8:16] = mask[24 : CHUNK_HEADER_BYTES + prefix_bytes] = 0xFF
+    return mask.view("<u8")[1:]

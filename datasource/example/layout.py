@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..pieces import gather
+from ..memory import Extents
 from ..varint import decode_varint
 
 __all__ = ["Field", "Layout"]
@@ -71,25 +71,24 @@ class Layout:
             return None
         return None if fields is None else cls(record, fields)
 
-    def matches(self, buffer: Bytes, starts: Ints) -> npt.NDArray[np.bool_]:
-        """Return which of the records at ``buffer[start : start + size]`` have this layout."""
-        result = np.ones(starts.size, np.bool_)
+    def matches(self, records: Extents) -> npt.NDArray[np.bool_]:
+        """Return which of ``records``, all of this layout's size, have this layout."""
+        result = np.ones(len(records), np.bool_)
         for place, expected, mask in self._checks:
-            words = gather(buffer, starts + place, expected.dtype, expected.size)
-            words ^= expected
-            words &= mask
-            result &= ~words.any(axis=1)
+            differing = records.differing(place, expected, mask)
+            if differing is not None:
+                result &= ~differing
         return result
 
-    def field(self, key: str, buffer: Bytes, starts: Ints) -> npt.NDArray[Any]:
-        """Return one field of the matching records at ``starts``, shape ``(len(starts), count)``.
+    def field(self, key: str, records: Extents) -> npt.NDArray[Any]:
+        """Return one field of records that match, shape ``(len(records), count)``, in an array of its own.
 
         uint8 and as many as there are bytes for ``"bytes"``, float32 for ``"float"``, int64 for ``"int64"``.
         """
         field = self.fields[key]
         if field.kind == "float":
-            return gather(buffer, starts + field.start, "<f4", field.nbytes // 4)
-        payload = gather(buffer, starts + field.start, np.uint8, field.nbytes)
+            return records.field(field.start, "<f4", field.nbytes // 4)
+        payload = records.field(field.start, np.uint8, field.nbytes)
         return _decode_varints(payload, field.varint_ends) if field.kind == "int64" else payload
 
 

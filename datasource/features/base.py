@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-from ..errors import DataError, DecodeError
-from ..example.wire import WireValues
-from .dtypes import Kind, dtype_name
+from ..errors import DataError
+from .shapes import Shape
 
 if TYPE_CHECKING:
     from .leaf import Leaf
+    from .leaf_feature import LeafFeature
 
-__all__ = ["Feature", "Json", "LeafFeature", "Shape", "named", "require"]
+__all__ = ["Feature", "Json", "named"]
 
 Json: TypeAlias = dict[str, Any]
 E = TypeVar("E", bound=DataError)
-# Lengths of the axes; None for one that differs between examples.
-Shape: TypeAlias = tuple[int | None, ...]
 
 
 class Feature(ABC):
@@ -37,6 +32,8 @@ class Feature(ABC):
     # What features.json calls the class, and the one key there that holds its parameters.
     json_class: ClassVar[str]
     content_key: ClassVar[str]
+    # Whether a stored value is the array's own memory, so that decoding it is looking at it.
+    stored_raw: bool = False
 
     def __init__(self, *, description: str = "", value_range: str = "") -> None:
         self.description = description
@@ -74,6 +71,13 @@ class Feature(ABC):
     @abstractmethod
     def nest(self, values: Iterator[Any]) -> Any:
         """Return the decoded feature, taking the value of each leaf from ``values``, in the order of ``walk``."""
+
+    @abstractmethod
+    def map_leaves(self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()) -> Any:
+        """Return the same feature with ``change(leaf, its path)`` in the place of every leaf feature.
+
+        Where nothing changes, the feature itself; a kind of feature that fixes what is in it becomes its general form.
+        """
 
     # -- JSON -----------------------------------------------------------------------------------------------------
 
@@ -122,93 +126,6 @@ class Feature(ABC):
     def short_repr(self) -> str:
         """Return the ``repr`` as it stands inside another feature's."""
         return repr(self)
-
-
-class LeafFeature(Feature):
-    """A feature stored as one list of values (or a few, see ``parts``) in a ``tf.train.Example``.
-
-    Attributes:
-      parts: By suffix of the key, which list; ``{"": "bytes"}`` for most.
-      count: Number of wire values of one element in its list, ``None`` where elements differ.
-      optional: Whether the value may be ``None``, which is stored as nothing.
-    """
-
-    parts: Mapping[str, Kind]
-    count: int | None = 1
-    optional: bool = False
-
-    @property
-    @abstractmethod
-    def shape(self) -> Shape: ...
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @abstractmethod
-    def encode(self, value: Any) -> WireValues:
-        """Return ``value`` as the flat list that is stored.
-
-        Raises:
-          SchemaError: The value does not fit: what was expected, what came.
-        """
-
-    @abstractmethod
-    def decode(self, values: WireValues) -> Any:
-        """Return the value that ``values``, one element's stored list, encodes.
-
-        Raises:
-          DecodeError: The list is of another kind or length, or its content cannot be decoded.
-        """
-
-    def encode_parts(self, value: Any) -> tuple[WireValues, ...]:
-        """Return one element's list for each of ``parts``."""
-        return (self.encode(value),)
-
-    def decode_parts(self, parts: tuple[WireValues, ...]) -> Any:
-        """Return the value of one element from its list for each of ``parts``."""
-        return self.decode(parts[0])
-
-    def decode_columns(self, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-        """Return n values decoded at once, shape ``(n, *shape)``; ``None`` where that cannot be done this way.
-
-        Args:
-          values: int64 or float32 of shape ``(n, count)``; for bytes, uint8 of shape ``(n, bytes of the one value)``.
-            The last axis is contiguous. The result may be a view.
-        """
-        return None
-
-    def walk(self, path: tuple[str, ...] = (), lengths: Shape = ()) -> Iterator[Leaf]:
-        from .leaf import make_leaf
-
-        yield make_leaf(self, path, lengths)
-
-    def collect(self, value: Any, path: tuple[str, ...]) -> list[Any]:
-        return [value]
-
-    def nest(self, values: Iterator[Any]) -> Any:
-        return next(values)
-
-    def _details(self) -> dict[str, Any]:
-        """Return what the ``repr`` shows after shape and dtype."""
-        return {"description": self.description} if self.description else {}
-
-    def __repr__(self) -> str:
-        shown = {"shape": self.shape, "dtype": dtype_name(self.dtype), **self._details()}
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
-
-
-def require(values: WireValues, kind: Kind) -> Any:
-    """Return ``values`` if they are of ``kind``, else raise ``DecodeError`` saying what they are."""
-    if isinstance(values, list):
-        found = "bytes"
-    elif values is None:
-        raise DecodeError("the record has no value for it, and it is not optional")
-    else:
-        found = "int64" if values.dtype == np.int64 else "float"
-    if found != kind:
-        raise DecodeError(f"a list of {kind} expected, the record has {len(values)} values of {found}")
-    return values
 
 
 def named(error: E, path: tuple[str, ...]) -> E:

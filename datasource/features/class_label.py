@@ -10,8 +10,8 @@ import numpy as np
 
 from ..errors import SchemaError
 from ..example.wire import WireValues
+from .arrays import to_array
 from .base import Json
-from .checks import to_array
 from .tensor import Tensor
 
 __all__ = ["ClassLabel"]
@@ -119,4 +119,4 @@ class ClassLabel(Tensor):
         return f"{shown}, ... ({len(names)} in all)" if len(names) > 10 else shown or "no classes"
 
     def _details(self) -> dict[str, Any]:
-        return {"num_classes": self.num_classes, **super()._details()}
+        return {"num_classes": self.num_classes}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Self, TypeAlias, cast
 
 import numpy.typing as npt
 
 from ..errors import SchemaError
 from ..example.wire import WireValues
-from .base import Feature, Json, LeafFeature, Shape, named
+from .base import Feature, Json, named
 from .dtypes import as_dtype
 from .leaf import Leaf
+from .leaf_feature import LeafFeature
+from .shapes import Shape
 from .tensor import Tensor
 
 __all__ = ["FeatureLike", "FeaturesDict", "as_feature"]
@@ -156,6 +158,24 @@ class FeaturesDict(Feature):
                 raise named(SchemaError(f"it is missing; there are {sorted(value)}"), (*path, name))
             collected += feature.collect(value.get(name), (*path, name))
         return collected
+
+    def map_leaves(
+        self, change: Callable[[LeafFeature, tuple[str, ...]], LeafFeature], path: tuple[str, ...] = ()
+    ) -> FeaturesDict:
+        changed = {name: feature.map_leaves(change, (*path, name)) for name, feature in self._features.items()}
+        if all(changed[name] is feature for name, feature in self._features.items()):
+            return self
+        return FeaturesDict(changed, description=self.description, value_range=self.value_range)
+
+    def select(self, names: Iterable[str]) -> FeaturesDict:
+        """Return the features called ``names``; ``"objects/bbox"`` is one of the features of ``"objects"``.
+
+        Raises:
+          ValueError: There is none of that name; lists what there is.
+        """
+        from .selection import select
+
+        return select(self, names)
 
     # -- description ----------------------------------------------------------------------------------------------
 

@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import Json, LeafFeature, Shape, require
-from .checks import check_shape, fits, shape_to_json
+from .base import Json
 from .dtypes import as_dtype, dtype_name
-from .image_codec import ImageFormat, decode_image, encode_image
+from .image_codec import ImageFormat, convert_channels, decode_frames, decode_image, encode_image
 from .image_header import read_header
+from .leaf_feature import LeafFeature
+from .shapes import Shape, check_shape, fits, shape_to_json
+from .values import require
 
 __all__ = ["Image"]
 
@@ -30,7 +32,8 @@ class Image(LeafFeature):
     channels it has.
 
     Args:
-      shape: ``(height, width, channels)``, with ``None`` for what examples differ in. Channels: 1, 2, 3 or 4.
+      shape: ``(height, width, channels)``, with ``None`` for what examples differ in. Channels: 1, 2, 3 or 4. With four
+        axes, ``(frames, height, width, 3)``, animated GIFs.
       dtype: uint8, uint16 (PNG) or float32 (PNG, one channel: the four bytes of each float become RGBA).
       encoding_format: ``"png"`` or ``"jpeg"``: what arrays are encoded to; PNG if ``None``.
       use_colormap: Whether viewers show gray values as colours.
@@ -38,6 +41,9 @@ class Image(LeafFeature):
 
     json_class = "image_feature.Image"
     content_key = "image"
+
+    # Whether a colour image keeps the channels it was stored with, whatever the shape says; see ``options``.
+    keeps_channels = True
 
     def __init__(
         self,
@@ -96,9 +102,7 @@ class Image(LeafFeature):
         if header is None:
             raise SchemaError(f"an encoded image expected, got {len(data)} bytes that begin {data[:8]!r}")
         if header.width and len(self._shape) == 3 and not fits((header.height, header.width), self._shape[:2]):
-            raise SchemaError(
-                f"an image of shape {self._shape} expected, got one of {header.height} x {header.width} pixels"
-            )
+            raise SchemaError(f"an image of shape {self._shape} expected, got one of {header.height} x {header.width} pixels")
         return [data]
 
     def _encode_array(self, array: npt.NDArray[Any]) -> bytes:
@@ -116,6 +120,8 @@ class Image(LeafFeature):
         data = require(values, "bytes")
         if len(data) != 1:
             raise DecodeError(f"one encoded image expected, the record has {len(data)} bytes values")
+        if len(self._shape) == 4:
+            return decode_frames(data[0])
         pixels = decode_image(data[0])
         if pixels.ndim == 2:
             pixels = pixels[..., None]
@@ -126,6 +132,8 @@ class Image(LeafFeature):
         if pixels.dtype != self._dtype:
             # 16 bits where 8 are promised: the upper ones are the picture.
             pixels = (pixels >> 8 if self._dtype == np.uint8 else pixels).astype(self._dtype)
+        if not self.keeps_channels:
+            return convert_channels(pixels, self._channels)
         if pixels.shape[2] == 1 and self._channels > 1:
             pixels = np.repeat(pixels, self._channels, axis=2)
         return pixels

@@ -11,13 +11,13 @@ __all__ = ["ImageHeader", "read_header"]
 class ImageHeader(NamedTuple):
     """What an encoded image says about itself.
 
-    ``width`` and ``height`` are in pixels, 0 where the format keeps them somewhere else (TIFF). ``channels`` is 0 where the
-    decoder decides: palettes, transparency given apart from the pixels, CMYK.
+    ``width`` and ``height`` are in pixels. ``channels`` is 0 where the decoder decides: palettes, transparency given apart
+    from the pixels, CMYK, formats other than PNG and JPEG.
     """
 
     format: str
-    width: int = 0
-    height: int = 0
+    width: int
+    height: int
     channels: int = 0
 
 
@@ -27,6 +27,7 @@ _PNG_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
+_PNG_CHUNK = struct.Struct(">I4s").unpack_from
 _PNG_SIZE = struct.Struct(">IIxB").unpack_from
 _JPEG_SIZE = struct.Struct(">HHB").unpack_from
 
@@ -44,10 +45,10 @@ def read_header(data: bytes) -> ImageHeader | None:
             return _read_bmp(data)
         if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
             return _read_webp(data)
+        if data.startswith((b"II*\0", b"MM\0*")):
+            return _read_tiff(data)
     except (struct.error, IndexError):
         return None
-    if data.startswith((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")):
-        return ImageHeader("tiff")
     return None
 
 
@@ -56,8 +57,17 @@ def _read_png(data: bytes) -> ImageHeader | None:
         return None
     width, height, colour = _PNG_SIZE(data, 16)
     channels = _PNG_CHANNELS.get(colour, 0)
-    if channels == 3 and data.find(b"tRNS", 33, data.find(b"IDAT", 33)) >= 0:
-        channels = 0  # One colour may be marked transparent.
+    # OpenCV takes the memory that a chunk claims before it looks whether the chunk is there.
+    at, end = 8, len(data)
+    while at < end:
+        length, kind = _PNG_CHUNK(data, at)
+        at += 12 + length
+        if at > end:
+            return None
+        if kind == b"tRNS" and channels == 3:
+            channels = 0  # One colour is marked transparent.
+        elif kind == b"IEND":
+            break
     return ImageHeader("png", width, height, channels)
 
 
@@ -100,3 +110,16 @@ def _read_webp(data: bytes) -> ImageHeader | None:
     else:
         return None
     return ImageHeader("webp", width, height)
+
+
+def _read_tiff(data: bytes) -> ImageHeader | None:
+    # The first directory's tags 256 and 257: https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf, section 2.
+    order = "<" if data.startswith(b"II") else ">"
+    (at,) = struct.unpack_from(f"{order}I", data, 4)
+    (count,) = struct.unpack_from(f"{order}H", data, at)
+    sizes = {}
+    for entry in range(at + 2, at + 2 + 12 * count, 12):
+        tag, kind = struct.unpack_from(f"{order}HH", data, entry)
+        if tag in (256, 257):
+            (sizes[tag],) = struct.unpack_from(f"{order}{'H' if kind == 3 else 'I'}", data, entry + 8)
+    return ImageHeader("tiff", sizes[256], sizes[257]) if len(sizes) == 2 else None

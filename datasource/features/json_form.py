@@ -16,29 +16,44 @@ import re
 from collections.abc import Mapping
 
 from ..errors import SchemaError
+from .audio import Audio
 from .base import Feature, Json
+from .bbox import BBoxFeature
 from .class_label import ClassLabel
+from .dataset import Dataset
 from .features_dict import FeaturesDict
 from .image import Image
+from .labeled_image import LabeledImage
 from .scalar import Scalar
+from .sequence import Sequence
 from .tensor import Tensor
 from .text import Text
+from .translation import Translation, TranslationVariableLanguages
+from .video import Video
 
 __all__ = ["feature_from_json"]
 
 # As deep as anyone nests features; a forged file must not exhaust the stack.
 _MAX_DEPTH = 64
-_INTEGERS = ("num_classes", "length", "sample_rate")
+_INTEGERS = ("length", "maximum", "minimum", "num_classes", "sample_rate")
 
-_CLASSES: tuple[type[Feature], ...] = (ClassLabel, FeaturesDict, Image, Scalar, Tensor, Text)
+_CLASSES: tuple[type[Feature], ...] = (
+    *(Audio, BBoxFeature, ClassLabel, Dataset, FeaturesDict, Image, LabeledImage, Scalar, Sequence, Tensor, Text),
+    *(Translation, TranslationVariableLanguages, Video),
+)
 _BY_NAME = {feature_class.json_class.rpartition(".")[2]: feature_class for feature_class in _CLASSES}
 # The class that a content key stands for where the class name is nobody's here: somebody's own subclass.
 _BY_KEY: dict[str, type[Feature]] = {
+    "audio": Audio,
+    "boundingBox": BBoxFeature,
     "classLabel": ClassLabel,
     "featuresDict": FeaturesDict,
     "image": Image,
+    "sequence": Sequence,
     "tensor": Tensor,
     "text": Text,
+    "translation": Translation,
+    "video": Video,
 }
 
 
@@ -84,8 +99,13 @@ def _open(form: Json) -> tuple[type[Feature], Json]:
         for spelled, content in form.items():
             key = _camel(spelled)
             if key in _BY_KEY:
-                named = _BY_NAME.get(class_name.rpartition(".")[2], _BY_KEY[key])
-                return named if named.content_key == key else _BY_KEY[key], _normalise(content, is_plain=False)
+                content = _normalise(content, is_plain=False)
+                named = _BY_NAME.get(class_name.rpartition(".")[2])
+                if named is None or named.content_key != key:
+                    named = _BY_KEY[key]
+                    if content.get("variable_languages_per_example"):
+                        named = TranslationVariableLanguages
+                return named, content
             if key == "jsonFeature":
                 content, is_plain = json.loads(content.get("json") or "{}"), True
                 break
@@ -93,9 +113,7 @@ def _open(form: Json) -> tuple[type[Feature], Json]:
             raise SchemaError(f"a feature without content, or of an unknown kind: {str(form)[:200]}")
     feature_class = _BY_NAME.get(class_name.rpartition(".")[2])
     if feature_class is None:
-        raise SchemaError(
-            f"features of class {class_name!r} are not known here, and the file does not say what they store"
-        )
+        raise SchemaError(f"features of class {class_name!r} are not known here, and the file does not say what they store")
     if feature_class is FeaturesDict and is_plain:
         return feature_class, {"features": dict(content)}
     return feature_class, _normalise(content, is_plain=is_plain)

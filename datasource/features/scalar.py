@@ -17,9 +17,7 @@ class Scalar(Tensor):
 
     json_class = "scalar.Scalar"
 
-    def __init__(
-        self, dtype: npt.DTypeLike, *, optional: bool = False, description: str = "", value_range: str = ""
-    ) -> None:
+    def __init__(self, dtype: npt.DTypeLike, *, optional: bool = False, description: str = "", value_range: str = "") -> None:
         super().__init__(shape=(), dtype=dtype, optional=optional, description=description, value_range=value_range)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ..errors import SchemaError
+from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
 from .base import Json
 from .dtypes import STRING
@@ -19,13 +19,24 @@ class Text(Tensor):
     json_class = "text_feature.Text"
     content_key = "text"
 
+    # Whether texts are decoded to str; see ``options``.
+    gives_str = False
+
     def __init__(self, *, optional: bool = False, description: str = "", value_range: str = "") -> None:
         super().__init__(shape=(), dtype=STRING, optional=optional, description=description, value_range=value_range)
 
     def decode(self, values: WireValues) -> Any:
-        if type(values) is list and len(values) == 1:
-            return values[0]
-        return super().decode(values)
+        text = values[0] if type(values) is list and len(values) == 1 else super().decode(values)
+        return _decode(text) if self.gives_str else text
+
+    def decode_many(self, parts: tuple[WireValues, ...], size: int) -> Any:
+        texts = super().decode_many(parts, size)
+        if self.gives_str:
+            texts[:] = [_decode(text) for text in texts]
+        return texts
+
+    def _details(self) -> dict[str, Any]:
+        return {}
 
     def to_content(self) -> Json:
         return {}
@@ -38,3 +49,10 @@ class Text(Tensor):
             )
         # features.json does not say whether a text is optional, so one that is missing must be taken for None.
         return cls(optional=True)
+
+
+def _decode(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"a text that is not UTF-8 at byte {error.start}: {text[:40]!r}") from None

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
-from arrayfeed.datasource.arrayrecord import highwayhash
-from arrayfeed.datasource.arrayrecord.highwayhash import RIEGELI_KEY, hash_bytes, hash_many
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from arrayfeed.datasource.arrayrecord import highwayhash
+from arrayfeed.datasource.arrayrecord.highwayhash import RIEGELI_KEY, hash_bytes, hash_many
 
 # The values that the algorithm's authors publish with it: messages 00 01 02 ... of 0 to 64 bytes.
 PUBLISHED_KEY = (0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110, 0x1F1E1D1C1B1A1918)
@@ -37,7 +38,10 @@ def plain_hash(data: bytes, key: tuple[int, ...] = RIEGELI_KEY) -> int:
     """HighwayHash-64 as its paper and portable form state it: one lane, one byte, one step at a time."""
     mul0 = [0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3]
     mul1 = [0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377]
-    swap = lambda lane: lane >> 32 | lane << 32 & MASK
+
+    def swap(lane: int) -> int:
+        return lane >> 32 | lane << 32 & MASK
+
     v0 = [m ^ k for m, k in zip(mul0, key, strict=True)]
     v1 = [m ^ swap(k) for m, k in zip(mul1, key, strict=True)]
 
@@ -101,7 +105,7 @@ def test_hashes_equal_the_published_values() -> None:
 @example(sizes=[], gap=0, seed=0)
 @example(sizes=[900, 0, 0, 0, 0, 0], gap=0, seed=1)
 def test_messages_of_any_sizes_hash_as_if_alone(sizes: list[int], gap: int, seed: int) -> None:
-    """Whatever stands before, after and beside a message, in any order of sizes, its hash is that of the plain version."""
+    """Whatever stands before, after and beside a message, and in any order, its hash is that of the plain version."""
     rng = np.random.default_rng(seed)
     starts = np.cumsum([gap, *(size + gap for size in sizes)])[:-1]
     buffer = rng.integers(0, 256, gap + sum(size + gap for size in sizes), dtype=np.uint8)

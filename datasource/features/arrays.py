@@ -1,44 +1,17 @@
-"""What a caller passes to a feature, checked: shapes when it is made, values when they are encoded."""
+"""What a caller gives to be encoded, as an array of the declared dtype and shape."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import SchemaError
-from .base import Shape
 from .dtypes import STRING, dtype_name
+from .shapes import Shape, fits
 
-__all__ = ["check_shape", "fits", "shape_to_json", "to_array"]
-
-
-def check_shape(shape: Iterable[int | None]) -> Shape:
-    """Return ``shape`` as a tuple of lengths of 0 or more and ``None``.
-
-    Raises:
-      SchemaError: A length is negative or no integer.
-    """
-    try:
-        result = tuple(None if size is None else operator.index(size) for size in shape)
-    except TypeError:
-        raise SchemaError(f"a shape is a tuple of integers and None, got {shape!r}") from None
-    if any(size is not None and size < 0 for size in result):
-        raise SchemaError(f"a shape has no negative lengths (None means unknown), got {result}")
-    return result
-
-
-def shape_to_json(shape: Shape) -> dict[str, list[str]]:
-    """Return ``shape`` as features.json has it: int64 are strings in protocol-buffer JSON, -1 is unknown."""
-    return {"dimensions": [str(-1 if size is None else size) for size in shape]} if shape else {}
-
-
-def fits(shape: tuple[int, ...], expected: Shape) -> bool:
-    """Return whether an array of ``shape`` is one of the ``expected`` shape."""
-    return len(shape) == len(expected) and all(e in (None, s) for s, e in zip(shape, expected, strict=True))
+__all__ = ["to_array"]
 
 
 def to_array(value: Any, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:

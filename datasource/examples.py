@@ -1,0 +1,91 @@
+"""Records decoded: the source that a data set opens as."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from .arrayrecord.source import ArrayRecordDataSource
+from .columns import Columns
+from .errors import DecodeError
+from .example.plan import DecodePlan
+from .features import FeaturesDict
+from .source import BaseSource, Indices
+
+__all__ = ["ExampleDataSource"]
+
+
+class ExampleDataSource(BaseSource[dict[str, Any]]):
+    """The examples of one split: records read by ``ArrayRecordDataSource``, decoded by ``features``.
+
+    ``source[i]`` is a dict with sorted keys and the types that ``tfds.data_source`` gives: Python scalars, ``bytes`` for text,
+    arrays for tensors and images. ``source.read_batch(indices)`` gives each feature as one array of its declared dtype, without
+    making the examples first where the records' layout allows. ``len`` counts examples. Threads may share a source, a forked
+    child may go on with it; pickled it is a few kB.
+
+    Args:
+      records: The stored records.
+      features: What each of them holds.
+      name: What it is called, for ``repr`` and fingerprint, as "mnist/train".
+
+    Raises, when read:
+      DecodeError: A record is not what the features promise; ``.path`` and ``.record`` say which, the message the feature.
+      CorruptShardError: A file is damaged.
+    """
+
+    def __init__(self, records: ArrayRecordDataSource, features: FeaturesDict, *, name: str = "") -> None:
+        self.records = records
+        self.features = features
+        self.name = name
+        self._plan = DecodePlan(features, len(records))
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def _read_one(self, index: int) -> dict[str, Any]:
+        record = self.records._read_one(index)
+        try:
+            return self._plan.decode(record)
+        except DecodeError as error:
+            raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
+
+    def _read_many(self, indices: Indices) -> list[dict[str, Any]]:
+        examples = []
+        for index, record in zip(indices.tolist(), self.records._read_many(indices), strict=True):
+            try:
+                examples.append(self._plan.decode(record))
+            except DecodeError as error:
+                raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
+        return examples
+
+    def _read_columns(self, indices: Indices) -> Columns:
+        return self._read_batches(indices, (0, indices.size))[0]
+
+    def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
+        records = self.records.gather(indices)
+        return self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
+
+    @property
+    def fingerprint(self) -> str:
+        digest = blake2b(self.records.fingerprint.encode(), digest_size=8)
+        digest.update(json.dumps(self.features.to_json(), sort_keys=True).encode())
+        return digest.hexdigest()
+
+    def close(self) -> None:
+        self.records.close()
+
+    def __getstate__(self) -> tuple[ArrayRecordDataSource, FeaturesDict, str]:
+        return self.records, self.features, self.name
+
+    def __setstate__(self, state: tuple[ArrayRecordDataSource, FeaturesDict, str]) -> None:
+        self.records, self.features, self.name = state
+        self._plan = DecodePlan(self.features, len(self.records))
+
+    def _describe_length(self) -> str:
+        return f"{len(self)} examples"
+
+    def __repr__(self) -> str:
+        name = f"{self.name!r}, " if self.name else ""
+        return f"ExampleDataSource({name}{len(self)} examples, features={sorted(self.features)})"

@@ -1,0 +1,167 @@
+"""A directory that appears whole or not at all.
+
+    <path>.incomplete-1a2b3c4d/     everything is written here, beside its final place, so on the same file system
+    <path>/                         the same directory, after one rename
+
+A rename is atomic, and comes last, after every file and the directory itself are on the disk. A writer that is killed
+leaves the first, never a half-filled second. While it lives, it holds a lock on its directory; so leftovers can be told
+from the work of others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+from dataclasses import dataclass
+
+from ..errors import DatasetExistsError
+
+__all__ = ["Leftover", "Staging", "find_leftovers", "remove_leftovers", "sync"]
+
+_MARK = ".incomplete-"
+
+
+class Staging:
+    """A directory being filled, and its way to the final name. Not safe from threads; inert in forked children.
+
+    Args:
+      path: The final name. Its parent is made if need be.
+
+    Raises:
+      DatasetExistsError: Something stands at ``path`` (an empty directory does not count).
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        # Symbolic links are followed, for a rename would replace the link.
+        self.target = os.path.realpath(path)
+        _refuse_existing(self.target)
+        os.makedirs(os.path.dirname(self.target), exist_ok=True)
+        self.directory = f"{self.target}{_MARK}{secrets.token_hex(4)}"
+        os.mkdir(self.directory)
+        self._lock = _lock(self.directory, wait=True)
+        # A forked child inherits this object; when it ends, it must not take the parent's work with it.
+        self._owner = os.getpid()
+
+    def publish(self) -> None:
+        """Give the directory its final name.
+
+        Raises:
+          DatasetExistsError: Something has taken the name meanwhile; the directory stays where it is, and complete.
+        """
+        for name in os.listdir(self.directory):
+            sync(os.path.join(self.directory, name))
+        sync(self.directory)
+        try:
+            # Replaces an empty directory, never one with something in it: of two writers at once, one wins.
+            os.rename(self.directory, self.target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise DatasetExistsError(
+                f"something took this name meanwhile; the finished data set is {self.directory}, rename it yourself",
+                self.target,
+            ) from None
+        finally:
+            self._release()
+        sync(os.path.dirname(self.target))
+
+    def discard(self) -> None:
+        """Remove the directory and all that is in it."""
+        if os.getpid() == self._owner:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A directory that was to become a data set.
+
+    Attributes:
+      directory: Where it is.
+      alive: Whether a process on this machine is still writing it, or that cannot be known.
+    """
+
+    directory: str
+    alive: bool
+
+
+def find_leftovers(path: str | os.PathLike[str]) -> list[Leftover]:
+    """Return the unfinished directories whose final name would be ``path``, sorted by name."""
+    target = os.path.realpath(path)
+    parent, name = os.path.split(target)
+    form = re.compile(re.escape(name + _MARK) + "[0-9a-f]{8}")
+    try:
+        names = sorted(entry.name for entry in os.scandir(parent) if form.fullmatch(entry.name) and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for entry in names:
+        directory = os.path.join(parent, entry)
+        lock = _lock(directory, wait=False)
+        if lock is not None:
+            os.close(lock)
+        found.append(Leftover(directory, alive=lock is None))
+    return found
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> list[str]:
+    """Delete what interrupted writers of ``path`` left behind, and return the deleted directories.
+
+    What another process is still writing stays. Locks are seen on this machine only: on a network file system, be sure
+    that no other machine is writing.
+    """
+    removed = []
+    for leftover in find_leftovers(path):
+        if not leftover.alive:
+            shutil.rmtree(leftover.directory)
+            removed.append(leftover.directory)
+    return removed
+
+
+def sync(path: str) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _refuse_existing(target: str) -> None:
+    try:
+        with os.scandir(target) as entries:
+            occupied = next(entries, None) is not None
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise DatasetExistsError("a file stands where the data set is to be written; choose another path", target) from None
+    if occupied:
+        raise DatasetExistsError(
+            "this directory holds data already, which is never overwritten; write to another path, or delete it first",
+            target,
+        )
+
+
+def _lock(directory: str, *, wait: bool) -> int | None:
+    """Return a handle that holds the only lock on a directory; None if another has it, or there are no locks here."""
+    try:
+        import fcntl
+
+        handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    except (ImportError, OSError):
+        return None
+    try:
+        # Who asks whether a lock is held holds it for a moment; the writer waits for that moment to pass.
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
