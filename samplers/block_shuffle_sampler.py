@@ -1,6 +1,7 @@
 """A shuffle that reads in runs: blocks in random order, records mixed within a window of blocks."""
 
 import operator
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from .shuffle import Shuffle
 from .stripe import Tail
 
 __all__ = ["BlockShuffleSampler"]
+
+# What the arguments mean, besides the shuffles they name; the next number for a change of any index at any place.
+_VERSION: Final = 1
 
 
 class BlockShuffleSampler(OrderedSampler):
@@ -58,9 +62,7 @@ class BlockShuffleSampler(OrderedSampler):
             raise ValueError(f"num_records is {num_records}; it must be below 2**63")
         if check_count("block_size", block_size) < 1 or check_count("window_blocks", window_blocks) < 1:
             raise ValueError(f"block_size is {block_size} and window_blocks {window_blocks}; both must be at least 1")
-        super().__init__(
-            operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size
-        )
+        super().__init__(operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
         self._block = min(operator.index(block_size), max(1, self.num_records))
         self._window_blocks = operator.index(window_blocks)
         blocks = -(-self.num_records // self._block)
@@ -80,6 +82,7 @@ class BlockShuffleSampler(OrderedSampler):
         """Return, ready for JSON, all that decides the global order."""
         return {
             "kind": "block_shuffle",
+            "version": _VERSION,
             "num_records": self.num_records,
             "block_size": self._block,
             "window_blocks": self._window_blocks,
