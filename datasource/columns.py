@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
 
 __all__ = ["Columns", "map_leaves", "stack"]
+
+_NUMBERS = (int, float, complex)
 
 # What a batch is made of: an array, or a dict, tuple, named tuple or dataclass of columns, as the examples were.
 Columns: TypeAlias = Any
@@ -19,7 +22,7 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
 
         dict, tuple, named tuple, dataclass     the same type, of columns
         array, NumPy scalar, list of numbers    ``np.stack``; dtypes promoted as NumPy promotes them
-        int, float, bool                        int64, float64, bool (uint64 where int64 does not reach)
+        int, float, bool                        int64, float64, bool; uint64 or Python integers where int64 does not reach
         str, bytes, None, anything else         an object array of shape ``(len(examples),)``
 
     Args:
@@ -35,7 +38,7 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
     if isinstance(first, Mapping):
         for number, example in enumerate(examples):
             if not isinstance(example, Mapping) or example.keys() != first.keys():
-                raise ValueError(_mismatch(path, f"keys {sorted(first)}", number, _structure(example)))
+                raise ValueError(_mismatch(path, _structure(first), number, _structure(example)))
         return {key: stack([e[key] for e in examples], path=f"{path}/{key}" if path else str(key)) for key in first}
     if isinstance(first, tuple):
         for number, example in enumerate(examples):
@@ -45,6 +48,9 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
         fields = [stack([e[k] for e in examples], path=f"{path}/{name}".lstrip("/")) for k, name in enumerate(names)]
         return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
+        for number, example in enumerate(examples):
+            if type(example) is not type(first):
+                raise ValueError(_mismatch(path, _structure(first), number, _structure(example)))
         names = [field.name for field in dataclasses.fields(first)]
         columns = {n: stack([getattr(e, n) for e in examples], path=f"{path}/{n}".lstrip("/")) for n in names}
         return dataclasses.replace(first, **columns)
@@ -52,27 +58,33 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
 
 
 def _stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
-    first = examples[0]
-    if isinstance(first, (np.ndarray, np.generic, list, int, float, complex)):
+    if isinstance(examples[0], _NUMBERS) and all(isinstance(example, _NUMBERS) for example in examples):
+        column = np.asarray(examples)
+        if column.dtype.kind != "f" or not all(isinstance(example, int) for example in examples):
+            return column
+        # NumPy takes float64 for integers on both sides of 2**63, and rounds them.
+        with suppress(OverflowError):
+            return np.array(examples, np.uint64)
+    elif isinstance(examples[0], (np.ndarray, np.generic, list, *_NUMBERS)):
         try:
-            # One call for scalars and for arrays; ragged input raises here and is explained below.
             arrays = [np.asarray(example) for example in examples]
-        except ValueError:
+        except ValueError:  # a list that is ragged in itself
             arrays = []
-        if arrays and all(array.dtype.kind in "biufcVO" for array in arrays):
+        if arrays and all(array.dtype.kind in "biufcmMVO" for array in arrays):
             shape = arrays[0].shape
             for number, array in enumerate(arrays):
                 if array.shape != shape:
                     raise ValueError(_mismatch(path, f"shape {shape}", number, f"shape {array.shape}"))
             return np.stack(arrays)
     column = np.empty(len(examples), object)
-    column[:] = examples if not isinstance(first, (list, np.ndarray)) else [*examples]
+    for number, example in enumerate(examples):
+        column[number] = example
     return column
 
 
 def _structure(example: object) -> str:
     if isinstance(example, Mapping):
-        return f"keys {sorted(example)}"
+        return f"keys {sorted(example, key=str)}"
     if isinstance(example, tuple):
         return f"a tuple of {len(example)}"
     return type(example).__name__

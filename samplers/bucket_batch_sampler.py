@@ -160,7 +160,7 @@ class BucketBatchSampler(BatchSampler):
     Records go into buckets by their length, as `tf.data.Dataset.bucket_by_sequence_length` sorts them: boundaries
     ``[10, 20]`` make buckets of lengths below 10, from 10 to 19, and from 20 on. Every record comes once an epoch; each
     batch is of one bucket, but for the last few of an epoch, which join what is left of neighbouring buckets. All ranks
-    of a step have the same bucket; with "drop" and "pad" they have equally many batches, with "uneven" one more or less.
+    of a step have the same bucket, and equally many batches but for the last one with "uneven".
 
     Memory: 16 bytes a record, and 16 for the latest epoch, which its first batch lays out in 0.1 us a record.
 
@@ -221,7 +221,7 @@ class BucketBatchSampler(BatchSampler):
         ends = self.sampler.batch_ends(epoch)
         return int(ends[number - 1]) if number else 0, int(ends[number])
 
-    def _places_from(self, epoch: int, start: int) -> Iterator[tuple[int, int]]:
+    def places_from(self, epoch: int, start: int) -> Iterator[tuple[int, int]]:
         ends = self.sampler.batch_ends(epoch)
         ends = ends[int(np.searchsorted(ends, start, side="right")) :].tolist()
         return zip([start, *ends], ends, strict=False)

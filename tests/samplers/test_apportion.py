@@ -8,10 +8,9 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
-
 from arrayfeed.samplers.apportion import Apportionment, whole_weights
 from arrayfeed.samplers.schedule import Schedule
+from hypothesis import given
 
 weights_of_sources = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 
@@ -99,7 +98,9 @@ def test_hundreds_of_sources_are_laid_out_at_once() -> None:
         ([np.int64(4), np.int32(2)], (2, 1)),
     ],
 )
-def test_weights_become_the_smallest_whole_numbers(weights: Sequence[float | Fraction], expected: tuple[int, ...]) -> None:
+def test_weights_become_the_smallest_whole_numbers(
+    weights: Sequence[float | Fraction], expected: tuple[int, ...]
+) -> None:
     """A float is the decimal that it shows."""
     assert whole_weights(weights) == expected
 
@@ -139,7 +140,7 @@ def test_an_epoch_counts_out_its_sources(lengths: list[int], weights: list[int] 
     """Against counting: draws go up one by one, `counts` agrees at every place, and each stop ends where it says."""
     lengths = [length * lanes for length in lengths[:-1]] + [lengths[-1] * lanes + lanes - 1]
     for stop in ("all", "shortest", "longest"):
-        schedule = Schedule(weights and weights[: len(lengths)], lengths, stop, lanes)  # type: ignore[arg-type]
+        schedule = Schedule(weights and weights[: len(lengths)], lengths, stop, lanes)
         sources, draws = schedule.split(np.arange(schedule.length))
         counts = [0] * len(lengths)
         for place, (source, draw) in enumerate(zip(sources.tolist(), draws.tolist(), strict=True)):

@@ -7,21 +7,23 @@ from itertools import product
 
 import numpy as np
 import pytest
-from support.uniformity import chi_square
-
 from arrayfeed.samplers import BlockShuffleSampler
+from support.uniformity import chi_square
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 3, 7, 16, 100])
 @pytest.mark.parametrize("window_blocks", [1, 2, 3, 50])
 def test_each_window_holds_whole_blocks_and_nothing_else(block_size: int, window_blocks: int) -> None:
-    """For all lengths up to 60: an epoch is cut into windows, each the records of its own blocks, each block in one window.
+    """For all lengths up to 60: an epoch is cut into windows, each the records of its own blocks, each block in one
+    window.
 
-    The short last block can come to stand in any window, and the last window can be short: the plain version below knows
-    only that a window is some blocks.
+    The short last block can come to stand in any window, and the last window can be short: the plain version below
+    knows only that a window is some blocks.
     """
     for length in range(60):
-        sampler = BlockShuffleSampler(length, block_size=block_size, window_blocks=window_blocks, num_epochs=3, seed=length)
+        sampler = BlockShuffleSampler(
+            length, block_size=block_size, window_blocks=window_blocks, num_epochs=3, seed=length
+        )
         for epoch in range(3):
             order = sampler.block(epoch * length, (epoch + 1) * length).tolist()
             assert sorted(order) == list(range(length))
@@ -51,7 +53,7 @@ def test_blocks_and_windows_are_new_every_epoch() -> None:
 
 
 def test_every_record_comes_equally_often_at_every_place() -> None:
-    """The two levels together are uniform in where a record comes: 4,000 epochs of two windows of two blocks of three."""
+    """Both levels together are uniform in where a record comes: 4,000 epochs of two windows of two blocks of three."""
     sampler = BlockShuffleSampler(12, block_size=3, window_blocks=2, num_epochs=4000)
     orders = sampler.block(0, 12 * 4000).reshape(-1, 12)
     counts = np.stack([np.bincount(orders[:, place], minlength=12) for place in range(12)])

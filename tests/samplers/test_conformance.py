@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from arrayfeed.samplers import OrderedSampler, Sampler, ShardOptions, StateError
 from support.sampler_cases import CASES, ONCE, SEEDED, Build
 
@@ -45,7 +44,14 @@ class TestEverySampler:
         for shard, tail in [(ShardOptions(), "uneven"), (ShardOptions(1, 3), "pad"), (ShardOptions(2, 3), "drop")]:
             sampler = build(num_epochs=3, shard=shard, tail=tail)
             end = sampler.epoch_length
-            for start, stop in [(0, 0), (0, 1), (3, 40), (end - 3, end + 4), (2 * end - 1, 2 * end), (3 * end - 2, 3 * end)]:
+            for start, stop in [
+                (0, 0),
+                (0, 1),
+                (3, 40),
+                (end - 3, end + 4),
+                (2 * end - 1, 2 * end),
+                (3 * end - 2, 3 * end),
+            ]:
                 stop = min(stop, start + 60)
                 assert sampler.block(start, stop).tolist() == [sampler[position] for position in range(start, stop)]
                 assert sampler.block(start, stop).dtype == np.int64
@@ -103,7 +109,7 @@ class TestEverySampler:
         """NumPy's integers are welcome; floats, text and slices are type errors."""
         sampler = build()
 
-        assert sampler[np.int32(4)] == sampler[4]  # type: ignore[call-overload]
+        assert sampler[np.int32(4)] == sampler[4]
         for wrong in (1.0, "1", None, slice(0, 2)):
             with pytest.raises(TypeError):
                 sampler[wrong]  # type: ignore[index]
@@ -148,8 +154,10 @@ class TestEverySampler:
         """All ranks have equally many positions: the whole rounds of the order."""
         order = one_epoch(build())
         for world, batch in [(2, None), (3, None), (5, 4)]:
-            samplers = ranks(build, world, tail="drop", batch_size=batch) if batch and takes_batch_size(build) else ranks(
-                build, world, tail="drop"
+            samplers = (
+                ranks(build, world, tail="drop", batch_size=batch)
+                if batch and takes_batch_size(build)
+                else ranks(build, world, tail="drop")
             )
             step = world * (batch if batch and takes_batch_size(build) else 1)
             assert {sampler.epoch_length for sampler in samplers} == {len(order) // step * step // world}
@@ -157,7 +165,7 @@ class TestEverySampler:
                 assert one_epoch(sampler) == order[: len(order) // step * step][rank::world]
 
     def test_pad_marks_what_it_repeats(self, build: Build) -> None:
-        """All ranks have equally many positions; under the mask each place comes once, real ones first on every rank."""
+        """All ranks have equally many positions; under the mask each place comes once, real ones first on each rank."""
         order = one_epoch(build())
         for world in WORLDS:
             masked: list[list[int]] = []
@@ -320,7 +328,9 @@ class TestEverySampler:
         for other in others:
             if "sources" in own and other.identity().get("sources") == own["sources"]:
                 continue
-            with pytest.raises(StateError, match=r"(kind|sources|num_records|shuffle|weights|replacement) was .*, here it is"):
+            with pytest.raises(
+                StateError, match=r"(kind|sources|num_records|shuffle|weights|replacement) was .*, here it is"
+            ):
                 build().load_state_dict(other.state_dict())
 
     def test_wrong_numbers_are_refused_by_name(self, build: Build) -> None:

@@ -1,23 +1,23 @@
 """Orders as they were when their versions were given: a run that is resumed next year must go on in the same order.
 
 A failure here means that saved states of users would go on in another order. If that is wanted, raise the version that
-states carry (`ORDER_VERSION`, `_DRAW_VERSION`, `_MIX_VERSION`), so that old states are refused, and only then change a value.
+states carry (`ORDER_VERSION`, `_DRAW_VERSION`, `_MIX_VERSION`), so that old states are refused, and only then change a
+value.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.sampler_cases import CASES
-
 from arrayfeed.samplers import IndexSampler, RecordRandom
 from arrayfeed.samplers.permutation import ORDER_VERSION
+from support.sampler_cases import CASES
 
-GOLDEN_INDEX = {}
+GOLDEN_INDEX: dict[tuple[int, int, int], list[int]] = {}
 
-GOLDEN_CASES = {}
+GOLDEN_CASES: dict[str, tuple[list[int], str]] = {}
 
-GOLDEN_WORDS = {}
+GOLDEN_WORDS: dict[int, list[int]] = {}
 
 
 @pytest.mark.parametrize(("num_records", "seed", "epoch"), GOLDEN_INDEX)

@@ -8,8 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-
-from arrayfeed.samplers import IndexSampler, SequentialSampler, ShardOptions
+from arrayfeed.samplers import IndexSampler, SequentialSampler, ShardOptions, Tail
 
 LENGTHS = (0, 1, 2, 3, 10, 97, 2048, 2049, 65_536, 65_537)
 
@@ -28,7 +27,8 @@ def test_an_epoch_is_a_permutation_of_the_records(length: int) -> None:
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_a_record_knows_its_position(length: int, shuffle: bool) -> None:
     """`position_of` undoes `sampler[position]`: on one rank of three for its own records, None for the others'."""
-    for world, tail in [(1, "uneven"), (3, "uneven"), (3, "drop"), (3, "pad")]:
+    cases: list[tuple[int, Tail]] = [(1, "uneven"), (3, "uneven"), (3, "drop"), (3, "pad")]
+    for world, tail in cases:
         if length < 3:
             continue
         sampler = IndexSampler(length, shuffle=shuffle, shard=ShardOptions(world - 1, world), tail=tail)
@@ -119,12 +119,14 @@ def test_the_shuffle_is_global_whatever_the_number_of_ranks() -> None:
 
 
 def test_no_rank_is_left_without_work_silently() -> None:
-    """Too few records for the ranks is an error on every rank, with the numbers and what to do; padding is the way out."""
+    """Too few records for the ranks is an error on every rank, with the numbers; padding is the way out."""
     for rank in range(4):
         shard = ShardOptions(rank, 4)
         with pytest.raises(ValueError, match=r"3 records cannot give each of 4 ranks one; .* tail='pad'"):
             IndexSampler(3, shard=shard)
-        with pytest.raises(ValueError, match=r"tail='drop' would drop all 3 records: 4 ranks .* need 4; use tail='pad'"):
+        with pytest.raises(
+            ValueError, match=r"tail='drop' would drop all 3 records: 4 ranks .* need 4; use tail='pad'"
+        ):
             IndexSampler(3, shard=shard, tail="drop")
         with pytest.raises(ValueError, match=r"would drop all 31 records: 4 ranks with batches of 8 need 32"):
             IndexSampler(31, shard=shard, tail="drop", batch_size=8)

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-
 from arrayfeed.samplers import (
     IndexSampler,
     MixtureSampler,
@@ -16,6 +15,7 @@ from arrayfeed.samplers import (
     SubsetSampler,
     WeightedSampler,
 )
+from arrayfeed.samplers.schedule import Stop
 
 SIZES = [500, 310, 120]
 STARTS = [0, 500, 810, 930]
@@ -59,9 +59,9 @@ def test_whole_weights_are_quotas_of_every_batch(world: int) -> None:
 
 @pytest.mark.parametrize("stop", ["all", "shortest", "longest"])
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_sources_are_streams_that_lose_and_repeat_nothing(stop: str, lanes: int) -> None:
+def test_sources_are_streams_that_lose_and_repeat_nothing(stop: Stop, lanes: int) -> None:
     """Over many epochs, each source's draws are its own epochs one after the other, each a whole permutation."""
-    mixture = MixtureSampler(SIZES, [5, 3, 2], shuffle=True, stop=stop, lanes=lanes, num_epochs=None)  # type: ignore[arg-type]
+    mixture = MixtureSampler(SIZES, [5, 3, 2], shuffle=True, stop=stop, lanes=lanes, num_epochs=None)
     indices = mixture.block(0, 6 * mixture.epoch_length)
     for source, drawn in enumerate(streams(mixture, indices)):
         size = SIZES[source]
@@ -72,14 +72,16 @@ def test_sources_are_streams_that_lose_and_repeat_nothing(stop: str, lanes: int)
 
 
 def test_each_stop_ends_the_epoch_where_it_says() -> None:
-    """All once; none twice; all at least once."""
-    for stop, check in [
-        ("all", lambda counts: (counts == 1).all()),
-        ("shortest", lambda counts: counts.max() == 1 and counts[STARTS[1] : STARTS[2]].min() == 1),
-        ("longest", lambda counts: counts.min() == 1 and counts.max() == 5),
-    ]:
-        mixture = MixtureSampler(SIZES, [1, 3, 1], shuffle=True, stop=stop)  # type: ignore[arg-type]
-        assert check(np.bincount(list(mixture), minlength=930)), stop
+    """All once; none twice, and one source whole; all at least once."""
+
+    def counts(stop: Stop) -> np.ndarray:
+        return np.bincount(list(MixtureSampler(SIZES, [1, 3, 1], shuffle=True, stop=stop)), minlength=930)
+
+    assert (counts("all") == 1).all()
+    assert counts("shortest").max() == 1
+    assert counts("shortest")[STARTS[1] : STARTS[2]].min() == 1
+    assert counts("longest").min() == 1
+    assert counts("longest").max() == 5
 
 
 def test_sources_may_be_samplers() -> None:
@@ -149,7 +151,8 @@ class IndexSamplerStream:
     def take(self, count: int) -> list[int]:
         length = self._sampler.global_length
         places = np.arange(count)
-        return (self._sampler._order_across(places // length, places % length) + self._offset).tolist()
+        drawn = self._sampler._order_across(places // length, places % length) + self._offset
+        return [int(index) for index in drawn]
 
 
 def test_a_state_after_new_weights_goes_on_as_well() -> None:
@@ -181,15 +184,12 @@ def test_draws_tell_how_far_each_source_is(lanes: int | None) -> None:
 def test_lanes_follow_the_ranks_until_a_state_fixes_them() -> None:
     """Saved on four ranks and loaded on three, the order stays what four ranks had: each record once."""
     for stop in ("all", "longest"):
-        before = [
-            MixtureSampler(SIZES, shuffle=True, stop=stop, shard=ShardOptions(rank, 4))  # type: ignore[arg-type]
-            for rank in range(4)
-        ]
+        before = [MixtureSampler(SIZES, shuffle=True, stop=stop, shard=ShardOptions(rank, 4)) for rank in range(4)]
         delivered = [index for sampler in before for index in sampler.block(0, 31).tolist()]
         whole = [index for sampler in before for index in sampler]
         state = before[2].state_dict(31)
         for rank in range(3):
-            sampler = MixtureSampler(SIZES, shuffle=True, stop=stop, shard=ShardOptions(rank, 3))  # type: ignore[arg-type]
+            sampler = MixtureSampler(SIZES, shuffle=True, stop=stop, shard=ShardOptions(rank, 3))
             assert sampler.lanes == 3
             sampler.load_state_dict(state)
             assert sampler.lanes == 4
@@ -203,7 +203,7 @@ def test_damaged_draws_are_refused() -> None:
     good = sampler.state_dict(20)
     identity = good["sampler"]
     assert isinstance(identity, dict)
-    for damage in [
+    damages: list[dict[str, object]] = [
         {"draws": None, "sampler": {**identity, "weights": [1, 1, 1]}},
         {"origin_draws": [1, 2]},
         {"origin_draws": [1, 2, -1]},
@@ -215,7 +215,8 @@ def test_damaged_draws_are_refused() -> None:
         {"sampler": {**identity, "lanes": 121}},
         {"sampler": {**identity, "lanes": None}},
         {"sampler": {**identity, "mix_version": 2}},
-    ]:
+    ]
+    for damage in damages:
         with pytest.raises(StateError):
             sampler.load_state_dict({**good, **damage})
     assert sampler.state_dict(20) == good

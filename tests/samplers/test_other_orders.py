@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from arrayfeed.samplers import RepeatedAugmentation, ShardOptions, StateError, StratifiedSampler, SubsetSampler
 
 LABELS = np.array([3] * 700 + [8] * 200 + [-1] * 100)
@@ -31,7 +30,7 @@ class TestSubsetSampler:
             (np.array([2**63], np.uint64), ValueError, r"its values must be below 2\*\*63"),
         ]:
             with pytest.raises(error, match=message):
-                SubsetSampler(indices, num_records=10)
+                SubsetSampler(indices, num_records=10)  # type: ignore[arg-type]
 
     def test_the_users_array_is_copied(self) -> None:
         """Changing it afterwards changes nothing."""
@@ -42,7 +41,7 @@ class TestSubsetSampler:
 
     def test_another_list_is_another_order(self) -> None:
         """A state of one fold does not load into another, though both have the same size."""
-        with pytest.raises(StateError, match="indices was .*, here it is"):
+        with pytest.raises(StateError, match=r"indices was .*, here it is"):
             SubsetSampler([1, 2, 3]).load_state_dict(SubsetSampler([1, 2, 4]).state_dict())
 
 
@@ -76,7 +75,7 @@ class TestRepeatedAugmentation:
 class TestStratifiedSampler:
     @pytest.mark.parametrize("world", [1, 2, 3])
     def test_batches_are_balanced_on_every_rank(self, world: int) -> None:
-        """Equal weights: every batch of 6 on every rank has two records of each class; any prefix is off by less than 1."""
+        """Equal weights: each batch of 6 has two of each class, on each rank; every prefix is off by less than 1."""
         for rank in range(world):
             sampler = StratifiedSampler(LABELS, shard=ShardOptions(rank, world), num_epochs=2)
             for batch in range(sampler.epoch_length // 6):
@@ -129,7 +128,12 @@ class TestStratifiedSampler:
             ([[1]], {}, ValueError, r"labels has shape \(1, 1\)"),
             ([1, 2], {"weights": "even"}, ValueError, "weights is 'even'"),
             ([1, 2], {"weights": [1]}, ValueError, "there are 2 classes but 1 weights"),
-            ([1, 2, 2], {"shard": ShardOptions(0, 2)}, ValueError, "source 0 has 1 records, which cannot give each of 2"),
+            (
+                [1, 2, 2],
+                {"shard": ShardOptions(0, 2)},
+                ValueError,
+                "source 0 has 1 records, which cannot give each of 2",
+            ),
         ]:
             with pytest.raises(error, match=message):
                 StratifiedSampler(labels, **options)  # type: ignore[arg-type]

@@ -9,11 +9,10 @@ import time
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
-from support.sampler_cases import CASES
-
 from arrayfeed.samplers import IndexSampler, RecordRandom, ShardOptions
 from arrayfeed.samplers.randomness import _key_words
+from hypothesis import given
+from support.sampler_cases import CASES
 
 words = st.integers(0, 2**64 - 1)
 
@@ -55,7 +54,9 @@ def test_a_moved_generator_is_as_good_as_a_new_one() -> None:
         moved.standard_normal(5)
         random.rewind(moved, epoch, place)
         fresh = random.generator(epoch, place)
-        assert moved.integers(0, 1000, 3, dtype=np.uint32).tolist() == fresh.integers(0, 1000, 3, dtype=np.uint32).tolist()
+        assert (
+            moved.integers(0, 1000, 3, dtype=np.uint32).tolist() == fresh.integers(0, 1000, 3, dtype=np.uint32).tolist()
+        )
         assert moved.random(9).tolist() == fresh.random(9).tolist()
 
 
@@ -72,7 +73,11 @@ def test_no_two_names_share_numbers() -> None:
 
 def test_seeds_below_126_bits_have_keys_of_their_own() -> None:
     """By construction: the scramble of the key can be undone. Checked on the corners and around powers of two."""
-    seeds = {sign * (2**power + step) for power in range(126) for step in (-1, 0, 1) for sign in (1, -1)} | {0, 2**126, 2**400}
+    seeds = {sign * (2**power + step) for power in range(126) for step in (-1, 0, 1) for sign in (1, -1)} | {
+        0,
+        2**126,
+        2**400,
+    }
 
     assert len({_key_words(seed) for seed in seeds}) == len(seeds)
 

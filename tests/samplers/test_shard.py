@@ -10,7 +10,6 @@ import types
 from pathlib import Path
 
 import pytest
-
 from arrayfeed.samplers import ShardOptions
 from arrayfeed.samplers.stripe import Stripe
 
@@ -42,7 +41,7 @@ def test_the_launcher_is_found_in_the_environment(environ: dict[str, str], expec
 
 def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """Called without arguments, it reads `os.environ`."""
-    monkeypatch.setitem(sys.modules, "jax", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "jax", None)
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
 
@@ -109,7 +108,11 @@ def test_jax_is_asked_only_where_it_runs() -> None:
         "jax.process_count, jax.process_index = lambda: 4, lambda: 3\n"
         "print(ShardOptions.from_environment({'SLURM_PROCID': '1', 'SLURM_NTASKS': '2'}))\n"
     )
-    lone, two, four = "ShardOptions(index=0, count=1)", "ShardOptions(index=1, count=2)", "ShardOptions(index=3, count=4)"
+    lone, two, four = (
+        "ShardOptions(index=0, count=1)",
+        "ShardOptions(index=1, count=2)",
+        "ShardOptions(index=3, count=4)",
+    )
 
     assert run(code).splitlines() == [lone, "False", two, four]
 

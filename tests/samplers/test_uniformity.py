@@ -1,7 +1,8 @@
-"""Shuffles are as random as NumPy's own, by every measure, at every length; measures that would notice if they were not.
+"""Shuffles are as random as NumPy's own, by every measure, at every length; measures that would notice if they were
+not.
 
-All seeds are fixed, so each test gives the same figures in every run. The bound of 5 standard deviations is passed by chance
-once in 1.7 million; these tests look at about 60 figures.
+All seeds are fixed, so each test gives the same figures in every run. The bound of 5 standard deviations is passed by
+chance once in 1.7 million; these tests look at about 60 figures.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from support.uniformity import chi_square, deviations
-
 from arrayfeed.samplers import IndexSampler, cipher
 from arrayfeed.samplers.keys import epoch_keys, root_words
+from support.uniformity import chi_square, deviations
 
 BOUND = 5.0
 # How many orders of each length: about three million records each, at most 20,000 orders.
@@ -26,7 +26,9 @@ Orders = npt.NDArray[np.int64]
 
 def ours(length: int, count: int, seed: int) -> Orders:
     """Return consecutive epochs of one seed."""
-    return IndexSampler(length, shuffle=True, seed=seed, num_epochs=count).block(0, length * count).reshape(count, length)
+    return (
+        IndexSampler(length, shuffle=True, seed=seed, num_epochs=count).block(0, length * count).reshape(count, length)
+    )
 
 
 def of_many_seeds(length: int, count: int, seed: int) -> Orders:
@@ -42,7 +44,7 @@ def of_numpy(length: int, count: int, seed: int) -> Orders:
 @pytest.mark.parametrize("seed", [0, 1, -12345])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_epochs_are_as_random_as_numpys_permutations(length: int, seed: int) -> None:
-    """Places, neighbourhoods, successors, displacements and the likeness of epochs: all within chance, as NumPy's are."""
+    """Places, neighbourhoods, successors, displacements, likeness of epochs: all within chance, as NumPy's are."""
     for source in (ours, of_numpy):
         figures = deviations(source(length, LENGTHS[length], seed % 1000))
         assert all(abs(figure) < BOUND for figure in figures.values()), (source.__name__, figures)
@@ -82,8 +84,8 @@ def test_the_orders_of_very_few_records_come_equally_often(length: int) -> None:
 def test_the_cipher_hides_its_two_halves(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs of numbers that share a half, where a network of few rounds would show, have unrelated images.
 
-    At the shortest ciphered length, over 200 keys, the differences of images of numbers one row, one column and both apart
-    are equally likely; with four rounds in place of six they would not be.
+    At the shortest ciphered length, over 200 keys, the differences of images of numbers one row, one column and both
+    apart are equally likely; with four rounds in place of six they would not be.
     """
     monkeypatch.setattr(cipher, "_ROUNDS", rounds)
     length = 65_537

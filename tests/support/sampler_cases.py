@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
 from arrayfeed.samplers import (
     BatchSampler,
     BlockShuffleSampler,
@@ -35,8 +34,8 @@ def _bucket_order(**options: Any) -> OrderedSampler:
     return BucketBatchSampler(LENGTHS, boundaries=[10, 30], batch_sizes=[8, 4, 2], **({"lanes": 2} | options)).sampler
 
 
-# 97 records: no rank count or batch size divides it. Where an order is laid out for a number of ranks, that is fixed, so
-# that samplers of one case and of different ranks share their order.
+# 97 records: no rank count or batch size divides it. Where an order is laid out for a number of ranks, that is fixed,
+# so that samplers of one case and of different ranks share their order.
 CASES: dict[str, Build] = {
     "index": lambda **options: IndexSampler(97, shuffle=True, **options),
     "index_in_order": lambda **options: IndexSampler(97, **options),
@@ -49,11 +48,15 @@ CASES: dict[str, Build] = {
     "weighted": lambda **options: WeightedSampler(WEIGHTS, **options),
     "weighted_once": lambda **options: WeightedSampler(WEIGHTS, replacement=False, **options),
     "mixture": lambda **options: MixtureSampler([50, 31, 16], shuffle=True, **({"lanes": 2} | options)),
-    "mixture_weighted": lambda **options: MixtureSampler([50, 31, 16], [0.2, 0.5, 0.3], shuffle=True, lanes=1, **options),
+    "mixture_weighted": lambda **options: MixtureSampler(
+        [50, 31, 16], [0.2, 0.5, 0.3], shuffle=True, lanes=1, **options
+    ),
     "mixture_shortest": lambda **options: MixtureSampler(
         [50, IndexSampler(31, shuffle=True, seed=8)], [2, 1], shuffle=True, stop="shortest", lanes=1, **options
     ),
-    "mixture_longest": lambda **options: MixtureSampler([50, 31], [3, 1], shuffle=True, stop="longest", lanes=3, **options),
+    "mixture_longest": lambda **options: MixtureSampler(
+        [50, 31], [3, 1], shuffle=True, stop="longest", lanes=3, **options
+    ),
     "stratified": lambda **options: StratifiedSampler(LABELS, lanes=1, **options),
     "stratified_natural": lambda **options: StratifiedSampler(LABELS, weights="natural", lanes=2, **options),
     "bucket": _bucket_order,
@@ -62,7 +65,14 @@ CASES: dict[str, Build] = {
 }
 
 # Those in which every record of the source comes exactly once an epoch.
-ONCE = ("index", "index_in_order", "index_long", "sequential", "block_shuffle", "block_shuffle_long", "weighted_once") + (
+ONCE = (
+    "index",
+    "index_in_order",
+    "index_long",
+    "sequential",
+    "block_shuffle",
+    "block_shuffle_long",
+    "weighted_once",
     "mixture",
     "mixture_weighted",
     "stratified_natural",

@@ -10,20 +10,22 @@ __all__ = ["chi_square", "deviations"]
 _I64 = npt.NDArray[np.int64]
 
 
-def chi_square(counts: npt.NDArray[np.float64] | _I64, expected: npt.NDArray[np.float64] | float, freedom: int) -> float:
-    """Return Pearson's statistic of counts as standard deviations from what chance gives (for many degrees of freedom)."""
+def chi_square(
+    counts: npt.NDArray[np.float64] | _I64, expected: npt.NDArray[np.float64] | float, freedom: int
+) -> float:
+    """Return Pearson's statistic of counts as standard deviations from its mean (for many degrees of freedom)."""
     statistic = float(((counts - expected) ** 2 / expected).sum())
-    return (statistic - freedom) / (2 * freedom) ** 0.5
+    return float((statistic - freedom) / (2 * freedom) ** 0.5)
 
 
 def deviations(orders: _I64) -> dict[str, float]:
     """Return measures of orders of ``range(n)``, one a row; each is about normal, with mean 0 and variance 1 or less.
 
-        position        does every record come at every place equally often, over all orders?
-        locality        is, within each order, a stretch of places filled from all over the data set?
-        successor       is each distance from a record to the next one, modulo n, equally likely?
-        displacement    are records as far from their own places as chance puts them?
-        same_place      how many records have the same place in two orders that follow each other? (1 on average)
+    position        does every record come at every place equally often, over all orders?
+    locality        is, within each order, a stretch of places filled from all over the data set?
+    successor       is each distance from a record to the next one, modulo n, equally likely?
+    displacement    are records as far from their own places as chance puts them?
+    same_place      how many records have the same place in two orders that follow each other? (1 on average)
     """
     rows, n = orders.shape
     found = {"position": _position(orders, min(n, 32)), "successor": _successor(orders)}
@@ -60,9 +62,9 @@ def _successor(orders: _I64) -> float:
 
 
 def _displacement(orders: _I64) -> float:
-    """Compare the sum of all displacements with its mean and variance for random permutations (Diaconis and Graham 1977)."""
+    """Compare the sum of displacements with its mean and variance in random permutations (Diaconis, Graham 1977)."""
     rows, n = orders.shape
     total = float(np.abs(orders - np.arange(n)).sum(dtype=np.float64))
     mean = (n * n - 1) / 3
     variance = (n + 1) * (2 * n * n + 7) / 45
-    return (total - rows * mean) / (rows * variance) ** 0.5
+    return float((total - rows * mean) / (rows * variance) ** 0.5)
