@@ -126,7 +126,7 @@ def test_a_cast_keeps_every_value_or_is_refused(data: st.DataObject, source: str
     try:
         stored = feature.encode(array)
     except SchemaError:
-        assert not np.can_cast(source, target, "safe")
+        assert not np.can_cast(source, target, "safe") or np.abs(array.astype(float)).max() >= 2**53
     else:
         found = feature.decode(stored)
         assert found.dtype == target
