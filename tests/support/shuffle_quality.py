@@ -30,7 +30,8 @@ def mixing(order: _I64) -> tuple[float, float]:
 def max_count(rows: _I64, kinds: int) -> _I64:
     """Return how often the most frequent value of each row occurs."""
     counts: _I64 = np.stack([np.count_nonzero(rows == kind, axis=1) for kind in range(kinds)])
-    return counts.max(axis=0).astype(np.int64)
+    largest: _I64 = counts.max(axis=0)
+    return largest
 
 
 def through_buffer(stream: Iterator[int], size: int, rng: np.random.Generator) -> _I64:
