@@ -20,30 +20,34 @@ _VERSION: Final = 1
 
 
 class BlockShuffleSampler(OrderedSampler):
-    """Every record once an epoch, close to where it is stored: for disks, object stores and compressed groups of
-    records.
+    """Every record once an epoch, close to where it is stored: for disks, object stores and compressed groups of records.
 
-        The data set is cut into blocks of consecutive records, the blocks are shuffled, and the records are shuffled
-        again within windows of that many consecutive blocks. So each window reads `window_blocks` runs of `block_size`
-        records, while a batch mixes records of all these runs. Twelve records, blocks of 2, windows of 3 blocks:
+    The data set is cut into blocks of consecutive records, the blocks are shuffled, and the records are shuffled again
+    within windows of that many consecutive blocks. So each window reads `window_blocks` runs of `block_size` records, while
+    a batch mixes records of all these runs. Twelve records, blocks of 2, windows of 3 blocks:
 
-            blocks shuffled   (6 7)(0 1)(10 11) | (4 5)(8 9)(2 3)
-            one epoch          10 7 0 11 6 1    |  3 8 5 2 4 9
+        blocks shuffled    (6 7)(0 1)(10 11) | (4 5)(8 9)(2 3)
+        one epoch           10 7 0 11 6 1    |  3 8 5 2 4 9
 
-        How well that mixes is up to the window: of 60,000 records sorted by class (10 classes), the largest class makes
-        up this share of a batch of 128, and the batch has records of so many distinct groups of 256 neighbours
-        (measured by `tests/benchmarks/bench_samplers.py`, blocks of 256; a global shuffle has 0.14 and 99):
+    How well that mixes is up to the window. Of 60,000 records sorted by class (10 classes), in blocks of 256, a batch of 128
+    has this share of its largest class, and records of so many of the 235 blocks:
 
-    WINDOW_TABLE
+        window_blocks    largest class    blocks in a batch
+                    1             0.93                  1.3
+                    4             0.39                  4.3
+                   16             0.23                 16.0
+                   64             0.17                 52.9
+                  235             0.14                 98.9
 
-        Memory: 2 bytes a record of a window of at most 65,536, nothing for longer ones; of many short windows at a time
-        128 kB.
+    The last row is a uniform shuffle.
 
-        Args:
-          num_records: Records of the source, ``0 <= num_records < 2**63``.
-          block_size: Consecutive records that stay in one window, at least 1; a multiple of what one read brings.
-          window_blocks: Blocks in a window, at least 1.
-          seed, num_epochs, shard, tail, batch_size: As for `IndexSampler`.
+    Memory: 2 bytes a record of a window of at most 65,536, nothing for longer ones; of many short windows at a time 128 kB.
+
+    Args:
+      num_records: Records of the source, ``0 <= num_records < 2**63``.
+      block_size: Consecutive records that stay in one window, at least 1; a multiple of what one read brings.
+      window_blocks: Blocks in a window, at least 1.
+      seed, num_epochs, shard, tail, batch_size: As for `IndexSampler`.
     """
 
     def __init__(
