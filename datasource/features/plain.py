@@ -40,7 +40,6 @@ class PlainCodec:
         self._shape = shape
         # Wire values in one element; -1, which no list has, if examples differ.
         self._count = -1 if None in shape else math.prod(shape)  # type: ignore[arg-type]  # without None
-        self._wire_dtype = np.dtype(np.float32 if kind == "float" else np.int64)
         # Bounds of the integers that are narrower than what is stored.
         self._bounds: tuple[int, int] | None = None
         if dtype.kind == "b":
