@@ -3,50 +3,127 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import overload
+import pathlib
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, TypedDict, Unpack, overload
 
 from .arrayrecord import ArrayRecordDataSource
 from .arrayrecord.file import Io
 from .arrayrecord.reader import Check
+from .arrayrecord.record_index import RecordIndex
 from .errors import DatasetIncompleteError, DatasetNotFoundError
 from .examples import ExampleDataSource
+from .features import Decoders, with_decoders, with_options
+from .indexing import find_index
+from .shards import slice_shards
 from .tfds import DatasetInfo, shard_paths
+from .tfds.splits import Split, resolve_split
+from .tfds.versions import find_dataset
 from .writing.publish import find_leftovers
 
 __all__ = ["open"]
 
+Path: TypeAlias = str | os.PathLike[str]
+Opened: TypeAlias = ExampleDataSource | ArrayRecordDataSource
+
+
+class Options(TypedDict, total=False):
+    """The options of ``open`` that do not change what kind of thing it gives; see there."""
+
+    name: str
+    features: Iterable[str] | None
+    decoders: Decoders | None
+    text: Literal["bytes", "str"]
+    sequences: Literal["list", "array"]
+    channels: Literal["stored", "declared"]
+    io: Io
+    check: Check
+
 
 @overload
 def open(
-    path: str | os.PathLike[str], *, split: None = None, io: Io = "mmap", check: Check = "structure"
+    path: Path, *, split: None = None, raw: Literal[False] = False, **options: Unpack[Options]
 ) -> dict[str, ExampleDataSource]: ...
 @overload
-def open(path: str | os.PathLike[str], *, split: str, io: Io = "mmap", check: Check = "structure") -> ExampleDataSource: ...
+def open(path: Path, *, split: str | Split, raw: Literal[False] = False, **options: Unpack[Options]) -> ExampleDataSource: ...
+@overload
+def open(
+    path: Path, *, split: None = None, raw: Literal[True], **options: Unpack[Options]
+) -> dict[str, ArrayRecordDataSource]: ...
+@overload
+def open(path: Path, *, split: str | Split, raw: Literal[True], **options: Unpack[Options]) -> ArrayRecordDataSource: ...
 
 
 def open(
-    path: str | os.PathLike[str], *, split: str | None = None, io: Io = "mmap", check: Check = "structure"
-) -> ExampleDataSource | dict[str, ExampleDataSource]:
-    """Open the data set in a directory, one that TFDS prepared or ``DatasetWriter`` wrote. Needs no TensorFlow.
+    path: Path,
+    *,
+    split: str | Split | None = None,
+    raw: bool = False,
+    name: str = "",
+    features: Iterable[str] | None = None,
+    decoders: Decoders | None = None,
+    text: Literal["bytes", "str"] = "bytes",
+    sequences: Literal["list", "array"] = "list",
+    channels: Literal["stored", "declared"] = "stored",
+    io: Io = "mmap",
+    check: Check = "crc",
+) -> Opened | dict[str, Opened] | dict[str, ExampleDataSource] | dict[str, ArrayRecordDataSource]:
+    """Open a data set that TFDS prepared or ``DatasetWriter`` wrote. Needs no TensorFlow.
 
     Reads the description only; shards are opened when a record of theirs is first read.
 
-        open("mnist/3.0.1", split="train")      the examples of one split
-        open("mnist/3.0.1")                     {"train": ..., "test": ...}
+        open("mnist/3.0.1", split="train")                  the examples of one split
+        open("mnist/3.0.1")                                 {"train": ..., "test": ...}
+        open("mnist/3.0.1", split="train[:80%]+test")       parts of splits, one behind the other
+        open("/data", name="mnist:3.*.*")                   the newest such version below a root
 
     Args:
-      path: The directory that holds ``dataset_info.json``.
-      split: A split's name; None for a dict of all.
+      path: The directory that holds ``dataset_info.json``; with ``name``, the root that data sets are kept in.
+      split: A split string, or what ``even_splits`` gives; None for a dict of all splits. A selection of nothing is empty.
+      name: ``"name"``, ``"name/config"``, ``"name:version"``, where parts of the version may be ``*``.
+      raw: Give records as they are stored, ``bytes``, instead of examples.
+      features: Names of the features to decode, ``"objects/bbox"`` for one inside another; None for all.
+      decoders: By name of feature, nested as the features are: ``SkipDecoding()`` for the stored bytes, or a function of the
+        stored value and the feature.
+      text: ``"str"`` decodes texts from UTF-8.
+      sequences: ``"array"`` joins sequences of equally shaped elements to one array.
+      channels: ``"declared"`` gives images the number of channels that their feature states, whatever the file has.
       io, check: How shards are read and how closely they are checked; see ``ArrayRecordDataSource``.
 
     Raises:
       DatasetNotFoundError: The path is no data set; says what is there instead.
       DatasetIncompleteError: A writer began it and did not finish.
       DataError: A file of the description cannot be understood; names it.
-      ValueError: There is no such split; lists those there are.
+      ValueError: There is no such split or feature, lists those there are; or the split string cannot be read.
     """
-    directory = Path(path)
+    directory = find_dataset(path, name) if name else pathlib.Path(path)
+    _refuse_other(directory)
+    info = DatasetInfo.read(directory)
+    wanted_features = info.features if features is None else info.features.select(features)
+    if (text, sequences, channels) != ("bytes", "list", "stored"):
+        wanted_features = with_options(wanted_features, text=text, sequences=sequences, channels=channels)
+    if decoders:
+        wanted_features = with_decoders(wanted_features, decoders)
+    lengths = {each.name: each.shard_lengths for each in info.splits}
+
+    def open_one(wanted: str | Split) -> Opened:
+        shards, counts = [], []
+        indexes: dict[str, RecordIndex | None] = {}
+        for part in resolve_split(wanted, lengths):
+            indexes[part.split] = indexes.get(part.split) or find_index(directory, info, part.split)
+            paths = [os.fspath(each) for each in shard_paths(directory, info, part.split)]
+            for shard, count in slice_shards(paths, lengths[part.split], part.start, part.stop):
+                shards.append(shard)
+                counts.append(count)
+        found = [index for index in indexes.values() if index is not None]
+        records = ArrayRecordDataSource.from_lengths(shards, counts, io=io, check=check, indexes=found)
+        return records if raw else ExampleDataSource(records, wanted_features, name=f"{info.name}/{wanted}")
+
+    return {each.name: open_one(each.name) for each in info.splits} if split is None else open_one(split)
+
+
+def _refuse_other(directory: pathlib.Path) -> None:
+    """Raise, with the way out, for what is no data set but looks as if the user took it for one."""
     if not directory.exists() and (leftovers := find_leftovers(directory)):
         names = ", ".join(leftover.directory for leftover in leftovers)
         raise DatasetIncompleteError(
@@ -58,13 +135,3 @@ def open(
         raise DatasetNotFoundError(
             "this is a file, not a data set's directory; ArrayRecordDataSource opens shards", os.fspath(directory)
         )
-    info = DatasetInfo.read(directory)
-    if split is not None:
-        return _open_split(directory, info, split, io, check)
-    return {each.name: _open_split(directory, info, each.name, io, check) for each in info.splits}
-
-
-def _open_split(directory: Path, info: DatasetInfo, split: str, io: Io, check: Check) -> ExampleDataSource:
-    paths = [os.fspath(path) for path in shard_paths(directory, info, split)]
-    records = ArrayRecordDataSource.from_lengths(paths, info.split(split).shard_lengths, io=io, check=check)
-    return ExampleDataSource(records, info.features, name=f"{info.name}/{split}")

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from .errors import ShardNotFoundError
 
-__all__ = ["Paths", "Shard", "expand_paths"]
+__all__ = ["Paths", "Shard", "expand_paths", "slice_shards"]
 
-#: A path, a glob, ``prefix@4`` for ``prefix-00000-of-00004`` to ``-00003-of-00004``, each with ``[start:end]`` or without.
+#: A path, with ``[start:end]`` or without; a glob; ``prefix@4`` for ``prefix-00000-of-00004`` to ``-00003-of-00004``.
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _SLICE = re.compile(r"(?P<path>.*)\[(?P<start>\d+):(?P<end>\d+)\]", re.DOTALL)
@@ -43,14 +43,30 @@ def expand_paths(paths: Paths) -> list[Shard]:
     Raises:
       ShardNotFoundError: A pattern matches nothing, or files of a counted set are missing; names up to five of them.
       TypeError: Something in ``paths`` is no path.
-      ValueError: ``paths`` is empty, or a slice ends before it starts.
+      ValueError: ``paths`` is empty, a slice ends before it starts, or is one of a pattern instead of a file.
     """
-    if not isinstance(paths, (str, os.PathLike, Iterable)):
+    if not isinstance(paths, (str, os.PathLike, Iterable)) or isinstance(paths, bytes):
         raise TypeError(f"paths must be a path, a glob or a list of them, got {type(paths).__name__}")
     names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not names:
         raise ValueError("paths is empty: name at least one shard")
     return [shard for name in names for shard in _expand(name)]
+
+
+def slice_shards(paths: Sequence[str], lengths: Sequence[int], start: int, stop: int) -> list[tuple[Shard, int]]:
+    """Return the shards, and how many records of each, that hold records ``start <= record < stop`` of all of them together.
+
+    Shards of 8, 4, 0 and 5 records, from 6 to 13: records 6 and 7 of the first, all of the second, record 0 of the last.
+    """
+    found = []
+    first = 0
+    for path, length in zip(paths, lengths, strict=True):
+        begin, end = max(start - first, 0), min(stop - first, length)
+        if begin < end:
+            whole = begin == 0 and end == length
+            found.append((Shard(path) if whole else Shard(path, begin, end), end - begin))
+        first += length
+    return found
 
 
 def _expand(name: object) -> list[Shard]:
@@ -66,6 +82,8 @@ def _expand(name: object) -> list[Shard]:
         start, end = int(match["start"]), int(match["end"])
         if end < start:
             raise ValueError(f"{path}: the slice ends before it starts")
+        if not os.path.exists(match["path"]) and (glob.has_magic(match["path"]) or _COUNTED.fullmatch(match["path"])):
+            raise ValueError(f"{path}: a slice is taken of one file; of several, slice the source: source[{start}:{end}]")
         return [Shard(match["path"], start, end)]
     if glob.has_magic(path):
         found = sorted(glob.glob(path, recursive=True), key=_natural)
@@ -87,5 +105,6 @@ def _expand_counted(prefix: str, count: int) -> list[Shard]:
     return [Shard(path) for path in found]
 
 
-def _natural(path: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path)]
+def _natural(path: str) -> tuple[list[tuple[int, str]], str]:
+    # The path itself comes last, for "a01" and "a1": in which order the system lists them must not matter.
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)], path

@@ -132,9 +132,13 @@ class BaseSource(ABC, Sequence[T]):
         return self._read_batches(self._normalise(indices), bounds)
 
     def __iter__(self) -> Iterator[T]:
-        # By blocks: reading many at once is several times cheaper than one by one, and 64 are soon there.
-        for start in range(0, len(self), 64):
-            yield from self._read_many(np.arange(start, min(start + 64, len(self)), dtype=np.int64))
+        # By blocks, because reading many at once is several times cheaper than one by one; small ones first, because the
+        # caller may want a few only.
+        start, size = 0, 1
+        while start < len(self):
+            stop = min(start + size, len(self))
+            yield from self._read_many(np.arange(start, stop, dtype=np.int64))
+            start, size = stop, min(2 * size, 64)
 
     def __enter__(self) -> Self:
         return self

@@ -15,8 +15,9 @@ _TAILS: Final = get_args(Tail)
 class Stripe:
     """One rank's places in a global order of `length` places.
 
-    Rank `r` of `w` has the places ``r, r + w, r + 2 * w, ...``: its own place ``q`` is the global place ``q * w + r``, so
-    that after ``q`` steps of all ranks together exactly the first ``q * w`` places are used. Of 10 places, 4 ranks have
+    Rank `r` of `w` has the places ``r, r + w, r + 2 * w, ...``: its own place ``q`` is the global place ``q * w + r``,
+    so that after ``q`` steps of all ranks together exactly the first ``q * w`` places are used. Of 10 places, 4 ranks
+    have
 
         tail       rank 0   rank 1   rank 2   rank 3
         "uneven"   0 4 8    1 5 9    2 6      3 7       every place once, ranks differ by at most one

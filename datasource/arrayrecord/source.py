@@ -23,6 +23,7 @@ from .cache import GroupCache
 from .file import Io
 from .places import Places
 from .reader import Check, ShardReader
+from .record_index import RecordIndex
 
 __all__ = ["ArrayRecordDataSource"]
 
@@ -58,27 +59,36 @@ class ArrayRecordDataSource(RecordSource):
     def __init__(self, paths: Paths, *, io: Io = "mmap", check: Check = "structure", max_chunk_bytes: int = 1 << 31) -> None:
         if io not in ("mmap", "pread"):
             raise ValueError(f"io must be 'mmap' or 'pread', got {io!r}")
-        if check not in ("structure", "hash"):
-            raise ValueError(f"check must be 'structure' or 'hash', got {check!r}")
+        if check not in ("structure", "crc", "hash"):
+            raise ValueError(f"check must be 'structure', 'crc' or 'hash', got {check!r}")
         self._io = io
         self._check = check
         self._max_chunk_bytes = max_chunk_bytes
+        self._indexes: tuple[RecordIndex, ...] = ()
         self._reset()
         shards = expand_paths(paths)
         self._set_shards(shards, [self._count(k, shard) for k, shard in enumerate(shards)])
 
     @classmethod
     def from_lengths(
-        cls, paths: Sequence[str], lengths: Sequence[int], *, io: Io = "mmap", check: Check = "structure"
+        cls,
+        shards: Sequence[Shard],
+        lengths: Sequence[int],
+        *,
+        io: Io = "mmap",
+        check: Check = "structure",
+        indexes: Sequence[RecordIndex] = (),
     ) -> ArrayRecordDataSource:
-        """Return a source over whole files whose record counts are known, from a manifest: opens none of them yet.
+        """Return a source over shards whose record counts are known, from a manifest: opens none of them yet.
 
-        A count that turns out wrong raises ``CorruptShardError`` when the file is first read.
+        A count that turns out wrong raises ``CorruptShardError`` when the file is first read. Shards that one of ``indexes``
+        knows are read by it; with ``check="crc"`` each of their records is compared with its CRC32C when first read.
         """
         source = cls.__new__(cls)
         source._io, source._check, source._max_chunk_bytes = io, check, 1 << 31
+        source._indexes = tuple(indexes)
         source._reset()
-        source._set_shards([Shard(path) for path in paths], list(lengths))
+        source._set_shards(list(shards), list(lengths))
         return source
 
     def _reset(self) -> None:
@@ -99,9 +109,7 @@ class ArrayRecordDataSource(RecordSource):
 
     def _count(self, number: int, shard: Shard) -> int:
         """Return how many records a shard contributes; opens the file."""
-        reader = ShardReader(
-            shard.path, io=self._io, check=self._check, max_chunk_bytes=self._max_chunk_bytes, cache=self._cache
-        )
+        reader = self._make_reader(shard.path)
         end = reader.num_records if shard.end is None else shard.end
         if end > reader.num_records or shard.start > end:
             raise ValueError(f"{shard.path}[{shard.start}:{end}] reaches past the file's {reader.num_records} records")
@@ -189,9 +197,7 @@ class ArrayRecordDataSource(RecordSource):
         if self._closed:
             raise ValueError(f"{self!r} is closed")
         shard = self._shards[number]
-        reader = ShardReader(
-            shard.path, io=self._io, check=self._check, max_chunk_bytes=self._max_chunk_bytes, cache=self._cache
-        )
+        reader = self._make_reader(shard.path)
         expected = shard.start + self._lengths[number]
         if reader.num_records < expected or (shard.end is None and reader.num_records != expected):
             raise CorruptShardError(
@@ -201,6 +207,18 @@ class ArrayRecordDataSource(RecordSource):
             )
         self._keep(number, reader)
         return reader
+
+    def _make_reader(self, path: str) -> ShardReader:
+        name = os.path.basename(path)
+        indexed = next((found for index in self._indexes if (found := index.lookup(name))), None)
+        return ShardReader(
+            path,
+            io=self._io,
+            check=self._check,
+            max_chunk_bytes=self._max_chunk_bytes,
+            cache=self._cache,
+            indexed=indexed,
+        )
 
     def _keep(self, number: int, reader: ShardReader) -> None:
         if reader.file.mapping is not None:
@@ -233,11 +251,13 @@ class ArrayRecordDataSource(RecordSource):
 
     def __getstate__(self) -> bytes:
         # Compressed, because the paths of a thousand shards differ in a few digits: 90 kB become 3.
-        state = (self._io, self._check, self._max_chunk_bytes, self._shards, self._lengths, self._closed)
+        options = (self._io, self._check, self._max_chunk_bytes, self._indexes)
+        state = (options, self._shards, self._lengths, self._closed)
         return zlib.compress(pickle.dumps(state))
 
     def __setstate__(self, state: bytes) -> None:
-        self._io, self._check, self._max_chunk_bytes, shards, lengths, closed = pickle.loads(zlib.decompress(state))
+        options, shards, lengths, closed = pickle.loads(zlib.decompress(state))
+        self._io, self._check, self._max_chunk_bytes, self._indexes = options
         self._reset()
         self._set_shards(shards, lengths)
         self._closed = closed

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .varint import decode_varints, encode_varint, encode_varints
+from ..varint import decode_packed, encode_packed, encode_varint
 from .wire_errors import WireError
 from .wire_general import parse_general
 
@@ -69,7 +69,7 @@ def _serialize_feature(key: str, values: WireValues) -> bytes:
         kind = b"\x0a"
     else:
         if values.dtype == np.int64:
-            packed, kind = encode_varints(values.reshape(-1).view(np.int64)), b"\x1a"
+            packed, kind = encode_packed(values.reshape(-1).view(np.int64)), b"\x1a"
         elif values.dtype == np.float32:
             packed, kind = values.astype(_FLOAT32, copy=False).tobytes(), b"\x12"
         else:
@@ -118,9 +118,9 @@ _NO_FLOATS = np.empty(0, np.float32)
 def _parse_common(data: bytes) -> dict[str, WireValues] | None:
     """Parse the layout that every known writer produces; ``None`` or ``IndexError`` means "ask the general parser".
 
-    One function with every varint's first byte read in line: calls would double its time (4 features: 2.6 us, the
-    general parser 21 us, protobuf's upb with access to the values 4.4 us). Nothing is accepted here that the general parser
-    reads differently: every length must end exactly where the message around it does, or the function gives up.
+    One function with every varint's first byte read in line: calls would double its time. (A record of 4 features, 84 bytes:
+    4.0 us; the general parser 24 us; protobuf's upb 13 us if its lists are made arrays.) Nothing is accepted here that the
+    general parser reads differently: every length must end exactly where the message around it does, or the function gives up.
     """
     end = len(data)
     if end == 0:
@@ -204,7 +204,7 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
             if size == 1 and data[at] < 128:
                 features[key] = _ONE_BYTE[data[at]]
             else:
-                numbers = decode_varints(data, at, stop)
+                numbers = decode_packed(data, at, stop)
                 if numbers is None:
                     return None
                 features[key] = numbers

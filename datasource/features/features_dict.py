@@ -9,9 +9,11 @@ import numpy.typing as npt
 
 from ..errors import SchemaError
 from ..example.wire import WireValues
-from .base import Feature, Json, LeafFeature, Shape, named
+from .base import Feature, Json, named
 from .dtypes import as_dtype
 from .leaf import Leaf
+from .leaf_feature import LeafFeature
+from .shapes import Shape
 from .tensor import Tensor
 
 __all__ = ["FeatureLike", "FeaturesDict", "as_feature"]

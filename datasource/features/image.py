@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import Json, LeafFeature, Shape, fits, require
-from .checks import check_shape, shape_to_json
+from .base import Json
 from .dtypes import as_dtype, dtype_name
 from .image_codec import ImageFormat, convert_channels, decode_frames, decode_image, encode_image
 from .image_header import read_header
+from .leaf_feature import LeafFeature
+from .shapes import Shape, check_shape, fits, shape_to_json
+from .values import require
 
 __all__ = ["Image"]
 

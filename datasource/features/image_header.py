@@ -27,6 +27,7 @@ _PNG_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
+_PNG_CHUNK = struct.Struct(">I4s").unpack_from
 _PNG_SIZE = struct.Struct(">IIxB").unpack_from
 _JPEG_SIZE = struct.Struct(">HHB").unpack_from
 
@@ -56,8 +57,17 @@ def _read_png(data: bytes) -> ImageHeader | None:
         return None
     width, height, colour = _PNG_SIZE(data, 16)
     channels = _PNG_CHANNELS.get(colour, 0)
-    if channels == 3 and data.find(b"tRNS", 33, data.find(b"IDAT", 33)) >= 0:
-        channels = 0  # One colour may be marked transparent.
+    # OpenCV takes the memory that a chunk claims before it looks whether the chunk is there.
+    at, end = 8, len(data)
+    while at < end:
+        length, kind = _PNG_CHUNK(data, at)
+        at += 12 + length
+        if at > end:
+            return None
+        if kind == b"tRNS" and channels == 3:
+            channels = 0  # One colour is marked transparent.
+        elif kind == b"IEND":
+            break
     return ImageHeader("png", width, height, channels)
 
 
