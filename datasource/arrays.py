@@ -82,9 +82,7 @@ class ArraySource(BaseSource[Any]):
         arrays = dict(walk(nested))
         scalars = [name or "array" for name, array in arrays.items() if array.ndim == 0]
         if scalars or not arrays:
-            raise ValueError(
-                f"arrays with one row for each element expected, got {', '.join(scalars) or 'none'} without an axis"
-            )
+            raise ValueError(f"a row for each element expected, got {', '.join(scalars) or 'none'} without rows")
         length = len(next(iter(arrays.values())))
         if any(len(array) != length for array in arrays.values()):
             shown = ", ".join(f"{name}: {len(array)}" for name, array in arrays.items())

@@ -115,10 +115,14 @@ def _read_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.
     shape, fortran_order, dtype = _HEADERS[version](file)
     expected = file.tell() - start + math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
-        raise ValueError("it holds Python objects")
+        raise _ObjectsError
     if min(shape, default=0) < 0 or expected > size:
         raise ValueError(f"its header says {dtype} of shape {shape}, which takes {expected} bytes; it has {size}")
     return shape, fortran_order, dtype
+
+
+class _ObjectsError(Exception):
+    pass
 
 
 def _guarded(path: str, read: Callable[[], T]) -> T:
@@ -131,11 +135,11 @@ def _guarded(path: str, read: Callable[[], T]) -> T:
         raise ShardNotFoundError("no such file", path) from None
     except OSError as error:
         raise DataError(f"cannot be opened: {error.strerror or error}", path) from error
+    except _ObjectsError:
+        raise DataError(
+            "it holds Python objects, and loading those can run any code; store numbers or strings instead", path
+        ) from None
     except Exception as error:
-        if "object" in str(error).lower():
-            raise DataError(
-                "it holds Python objects, and loading those can run any code; store numbers or strings instead", path
-            ) from error
         raise CorruptShardError(
             f"no whole {Path(path).suffix or 'NumPy'} file: {error}. It was cut short, is damaged or is something else", path
         ) from error

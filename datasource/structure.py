@@ -92,14 +92,14 @@ def merge(count: int, parts: Sequence[tuple[Ints, Columns]]) -> Columns:
 
 def _merge(count: int, places: list[Ints], parts: list[Columns], path: str) -> Columns:
     fields = [fields_of(part) for part in parts]
-    first = fields[0]
-    if first is None and all(each is None for each in fields):
+    kinds = [None if each is None else (type(part), each.keys()) for part, each in zip(parts, fields, strict=True)]
+    for number, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise _mismatch(path, places, number, _describe(parts[0]), _describe(parts[number]))
+    if fields[0] is None:
         return _merge_leaf(count, places, [np.asarray(part) for part in parts], path)
-    for number, (part, each) in enumerate(zip(parts, fields, strict=True)):
-        if type(part) is not type(parts[0]) or first is None or each is None or each.keys() != first.keys():
-            raise _mismatch(path, places, number, _describe(parts[0]), _describe(part))
-    assert first is not None
-    merged = [_merge(count, places, [each[name] for each in fields if each is not None], _join(path, name)) for name in first]
+    names = list(fields[0])
+    merged = [_merge(count, places, [each[name] for each in fields if each is not None], _join(path, name)) for name in names]
     return rebuild(parts[0], merged)
 
 

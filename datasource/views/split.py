@@ -27,7 +27,7 @@ def split(
         named = split(source, list(parts.values()), seed)
         assert isinstance(named, list)
         return dict(zip(parts, named, strict=True))
-    bounds = _even_bounds(length, parts) if isinstance(parts, int) else _bounds(length, parts)
+    bounds = _even_bounds(length, int(parts)) if isinstance(parts, (int, np.integer)) else _bounds(length, parts)
     if seed is None:
         return [source._at(range(start, stop)) for start, stop in pairwise(bounds)]
     order = _random_order(length, operator.index(seed))
@@ -35,7 +35,7 @@ def split(
 
 
 def _even_bounds(length: int, parts: int) -> list[int]:
-    if isinstance(parts, bool) or parts < 1:
+    if parts < 1:
         raise ValueError(f"split needs 1 part or more, got {parts}")
     return [length * part // parts for part in range(parts + 1)]
 
