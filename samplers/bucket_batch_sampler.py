@@ -3,6 +3,7 @@
 import operator
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from .shuffle import Shuffle
 from .stripe import Tail
 
 __all__ = ["BucketBatchSampler", "BucketSampler"]
+
+# What the arguments mean, besides the shuffles they name; the next number for a change of any index at any place.
+_VERSION: Final = 1
 
 
 class BucketSampler(LanedSampler):
@@ -59,9 +63,7 @@ class BucketSampler(LanedSampler):
             raise ValueError(f"boundaries are {edges.tolist()}; they must ascend")
         sizes = [check_count("batch_sizes", size) for size in batch_sizes]
         if len(sizes) != len(edges) + 1:
-            raise ValueError(
-                f"{len(edges)} boundaries make {len(edges) + 1} buckets, but there are {len(sizes)} batch sizes"
-            )
+            raise ValueError(f"{len(edges)} boundaries make {len(edges) + 1} buckets, but there are {len(sizes)} batch sizes")
         if min(sizes) < 1:
             raise ValueError(f"batch_sizes are {sizes}; each must be at least 1")
         self._sizes = np.array(sizes)
@@ -83,6 +85,7 @@ class BucketSampler(LanedSampler):
         """Return, ready for JSON, all that decides the global order."""
         return {
             "kind": "bucket",
+            "version": _VERSION,
             "num_records": self.num_records,
             "lengths": self._digest,
             "buckets": self._layout,

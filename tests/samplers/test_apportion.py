@@ -8,9 +8,10 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
+
 from arrayfeed.samplers.apportion import Apportionment, whole_weights
 from arrayfeed.samplers.schedule import Schedule
-from hypothesis import given
 
 weights_of_sources = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 
@@ -98,9 +99,7 @@ def test_hundreds_of_sources_are_laid_out_at_once() -> None:
         ([np.int64(4), np.int32(2)], (2, 1)),
     ],
 )
-def test_weights_become_the_smallest_whole_numbers(
-    weights: Sequence[float | Fraction], expected: tuple[int, ...]
-) -> None:
+def test_weights_become_the_smallest_whole_numbers(weights: Sequence[float | Fraction], expected: tuple[int, ...]) -> None:
     """A float is the decimal that it shows."""
     assert whole_weights(weights) == expected
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from arrayfeed.samplers import BatchSampler, BucketBatchSampler, IndexSampler, MixtureSampler, ShardOptions, StateError
 from support.sampler_cases import BATCH_CASES, BuildBatches
 
@@ -193,9 +194,7 @@ class TestBucketBatchSampler:
         """No batch of one epoch comes again in the next."""
         sampler = buckets(num_epochs=2)
         half = sampler.epoch_length
-        first, second = (
-            {tuple(sorted(batch)) for batch in list(sampler)[part]} for part in (slice(half), slice(half, None))
-        )
+        first, second = ({tuple(sorted(batch)) for batch in list(sampler)[part]} for part in (slice(half), slice(half, None)))
         assert not {batch for batch in first if len(batch) > 2} & second
 
     def test_padding_repeats_records_of_like_length(self) -> None:

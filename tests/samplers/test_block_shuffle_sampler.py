@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+
 from arrayfeed.samplers import BlockShuffleSampler
 from support.uniformity import chi_square
 
@@ -21,9 +22,7 @@ def test_each_window_holds_whole_blocks_and_nothing_else(block_size: int, window
     knows only that a window is some blocks.
     """
     for length in range(60):
-        sampler = BlockShuffleSampler(
-            length, block_size=block_size, window_blocks=window_blocks, num_epochs=3, seed=length
-        )
+        sampler = BlockShuffleSampler(length, block_size=block_size, window_blocks=window_blocks, num_epochs=3, seed=length)
         for epoch in range(3):
             order = sampler.block(epoch * length, (epoch + 1) * length).tolist()
             assert sorted(order) == list(range(length))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from arrayfeed.samplers import OrderedSampler, Sampler, ShardOptions, StateError
 from support.sampler_cases import CASES, ONCE, SEEDED, Build
 
@@ -328,9 +329,7 @@ class TestEverySampler:
         for other in others:
             if "sources" in own and other.identity().get("sources") == own["sources"]:
                 continue
-            with pytest.raises(
-                StateError, match=r"(kind|sources|num_records|shuffle|weights|replacement) was .*, here it is"
-            ):
+            with pytest.raises(StateError, match=r"(kind|sources|num_records|shuffle|weights|replacement) was .*, here it is"):
                 build().load_state_dict(other.state_dict())
 
     def test_wrong_numbers_are_refused_by_name(self, build: Build) -> None:

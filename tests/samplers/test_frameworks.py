@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader, Dataset
+
 from arrayfeed.samplers import (
     BatchSampler,
     BucketBatchSampler,
@@ -20,7 +22,6 @@ from arrayfeed.samplers import (
     WeightedSampler,
 )
 from support.sampler_cases import BATCH_CASES, CASES, Build, BuildBatches
-from torch.utils.data import DataLoader, Dataset
 
 
 class Squares(Dataset[int]):
@@ -48,9 +49,7 @@ def test_torch_takes_every_sampler(build: Build) -> None:
         batches = squares(loader)
         assert [i for batch in batches for i in batch] == [
             index * index
-            for index in build(num_epochs=2)
-            .block(epoch * sampler.epoch_length, (epoch + 1) * sampler.epoch_length)
-            .tolist()
+            for index in build(num_epochs=2).block(epoch * sampler.epoch_length, (epoch + 1) * sampler.epoch_length).tolist()
         ]
         assert len(loader) == len(batches)
 
@@ -100,9 +99,7 @@ def test_ranks_of_torch_see_each_record_once() -> None:
     ours = [IndexSampler(103, shuffle=True, shard=ShardOptions(rank, 2)) for rank in range(2)]
 
     assert sum(len(list(sampler)) for sampler in theirs) == 104
-    seen = [
-        i for sampler in ours for batch in squares(DataLoader(dataset, batch_size=8, sampler=sampler)) for i in batch
-    ]
+    seen = [i for sampler in ours for batch in squares(DataLoader(dataset, batch_size=8, sampler=sampler)) for i in batch]
     assert sorted(seen) == [i * i for i in range(103)]
 
 

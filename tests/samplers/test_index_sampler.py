@@ -8,6 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+
 from arrayfeed.samplers import IndexSampler, SequentialSampler, ShardOptions, Tail
 
 LENGTHS = (0, 1, 2, 3, 10, 97, 2048, 2049, 65_536, 65_537)
@@ -124,9 +125,7 @@ def test_no_rank_is_left_without_work_silently() -> None:
         shard = ShardOptions(rank, 4)
         with pytest.raises(ValueError, match=r"3 records cannot give each of 4 ranks one; .* tail='pad'"):
             IndexSampler(3, shard=shard)
-        with pytest.raises(
-            ValueError, match=r"tail='drop' would drop all 3 records: 4 ranks .* need 4; use tail='pad'"
-        ):
+        with pytest.raises(ValueError, match=r"tail='drop' would drop all 3 records: 4 ranks .* need 4; use tail='pad'"):
             IndexSampler(3, shard=shard, tail="drop")
         with pytest.raises(ValueError, match=r"would drop all 31 records: 4 ranks with batches of 8 need 32"):
             IndexSampler(31, shard=shard, tail="drop", batch_size=8)

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+
 from arrayfeed.samplers import (
     IndexSampler,
     MixtureSampler,
@@ -36,9 +37,7 @@ def streams(mixture: MixtureSampler, indices: np.ndarray) -> list[list[int]]:
 def test_every_rank_has_every_source_in_proportion_at_every_prefix(world: int, weights: list[float] | None) -> None:
     """On each rank, after any number of positions, no source is off its share by one record or more."""
     for rank in range(world):
-        sampler = MixtureSampler(
-            SIZES, weights, shuffle=True, stop="longest", num_epochs=None, shard=ShardOptions(rank, world)
-        )
+        sampler = MixtureSampler(SIZES, weights, shuffle=True, stop="longest", num_epochs=None, shard=ShardOptions(rank, world))
         found = sources_of(sampler.block(0, sampler.epoch_length))
         counts = np.cumsum(found[:, None] == np.arange(3), axis=0)
         shares = np.array(sampler.weights) / sum(sampler.weights)
@@ -214,7 +213,7 @@ def test_damaged_draws_are_refused() -> None:
         {"sampler": {**identity, "lanes": 0}},
         {"sampler": {**identity, "lanes": 121}},
         {"sampler": {**identity, "lanes": None}},
-        {"sampler": {**identity, "mix_version": 2}},
+        {"sampler": {**identity, "version": 2}},
     ]
     for damage in damages:
         with pytest.raises(StateError):

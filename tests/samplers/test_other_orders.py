@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from arrayfeed.samplers import RepeatedAugmentation, ShardOptions, StateError, StratifiedSampler, SubsetSampler
 
 LABELS = np.array([3] * 700 + [8] * 200 + [-1] * 100)

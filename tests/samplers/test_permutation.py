@@ -7,11 +7,12 @@ import pickle
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
+
 from arrayfeed.samplers import Permutation
 from arrayfeed.samplers.cipher import Cipher
 from arrayfeed.samplers.keys import epoch_keys, mix, mix_words, root_words, seed_as_json
 from arrayfeed.samplers.table import TABLE_LIMIT, shuffled_rows
-from hypothesis import given
 
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 

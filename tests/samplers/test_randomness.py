@@ -9,9 +9,10 @@ import time
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
+
 from arrayfeed.samplers import IndexSampler, RecordRandom, ShardOptions
 from arrayfeed.samplers.randomness import _key_words
-from hypothesis import given
 from support.sampler_cases import CASES
 
 words = st.integers(0, 2**64 - 1)
@@ -54,9 +55,7 @@ def test_a_moved_generator_is_as_good_as_a_new_one() -> None:
         moved.standard_normal(5)
         random.rewind(moved, epoch, place)
         fresh = random.generator(epoch, place)
-        assert (
-            moved.integers(0, 1000, 3, dtype=np.uint32).tolist() == fresh.integers(0, 1000, 3, dtype=np.uint32).tolist()
-        )
+        assert moved.integers(0, 1000, 3, dtype=np.uint32).tolist() == fresh.integers(0, 1000, 3, dtype=np.uint32).tolist()
         assert moved.random(9).tolist() == fresh.random(9).tolist()
 
 

@@ -10,6 +10,7 @@ import types
 from pathlib import Path
 
 import pytest
+
 from arrayfeed.samplers import ShardOptions
 from arrayfeed.samplers.stripe import Stripe
 

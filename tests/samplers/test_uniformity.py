@@ -13,6 +13,7 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from arrayfeed.samplers import IndexSampler, cipher
 from arrayfeed.samplers.keys import epoch_keys, root_words
 from support.uniformity import chi_square, deviations
@@ -26,9 +27,7 @@ Orders = npt.NDArray[np.int64]
 
 def ours(length: int, count: int, seed: int) -> Orders:
     """Return consecutive epochs of one seed."""
-    return (
-        IndexSampler(length, shuffle=True, seed=seed, num_epochs=count).block(0, length * count).reshape(count, length)
-    )
+    return IndexSampler(length, shuffle=True, seed=seed, num_epochs=count).block(0, length * count).reshape(count, length)
 
 
 def of_many_seeds(length: int, count: int, seed: int) -> Orders:
@@ -97,9 +96,7 @@ def test_the_cipher_hides_its_two_halves(rounds: int, monkeypatch: pytest.Monkey
         images = cipher.Cipher(length, key).forward(np.arange(length, dtype=np.uint64)).astype(np.int64)
         for stride in strides:
             counts[stride] += np.bincount((images[stride:] - images[:-stride]) % length, minlength=length)
-    figures = [
-        chi_square(found[1:], found[1:].sum() / (length - 1), length - 2) for found in (counts[s] for s in strides)
-    ]
+    figures = [chi_square(found[1:], found[1:].sum() / (length - 1), length - 2) for found in (counts[s] for s in strides)]
 
     if rounds == 6:
         assert max(map(abs, figures)) < BOUND

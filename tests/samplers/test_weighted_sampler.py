@@ -7,11 +7,12 @@ import math
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis.extra import numpy as hnp
+
 from arrayfeed.samplers import WeightedSampler
 from arrayfeed.samplers.alias import AliasTable, _round_to_sum
 from arrayfeed.samplers.weighted_sampler import _minus_log
-from hypothesis import given
-from hypothesis.extra import numpy as hnp
 from support.uniformity import chi_square
 
 weight_arrays = hnp.arrays(np.float64, st.integers(1, 40), elements=st.floats(0, 1e6) | st.integers(0, 4).map(float))
@@ -94,9 +95,7 @@ def test_without_replacement_nothing_comes_twice() -> None:
 
 def test_the_own_logarithm_is_a_logarithm() -> None:
     """Within four units in the last place of NumPy's, from the smallest to the largest number that is drawn."""
-    numbers = np.concatenate(
-        [np.random.default_rng(0).random(100_000), [2.0**-54, 0.5, 1 - 2.0**-53, 0.7071067811865476]]
-    )
+    numbers = np.concatenate([np.random.default_rng(0).random(100_000), [2.0**-54, 0.5, 1 - 2.0**-53, 0.7071067811865476]])
     expected = -np.log(numbers)
 
     assert np.abs(_minus_log(numbers) / expected - 1).max() < 1e-15

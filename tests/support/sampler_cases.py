@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from arrayfeed.samplers import (
     BatchSampler,
     BlockShuffleSampler,
@@ -48,15 +49,11 @@ CASES: dict[str, Build] = {
     "weighted": lambda **options: WeightedSampler(WEIGHTS, **options),
     "weighted_once": lambda **options: WeightedSampler(WEIGHTS, replacement=False, **options),
     "mixture": lambda **options: MixtureSampler([50, 31, 16], shuffle=True, **({"lanes": 2} | options)),
-    "mixture_weighted": lambda **options: MixtureSampler(
-        [50, 31, 16], [0.2, 0.5, 0.3], shuffle=True, lanes=1, **options
-    ),
+    "mixture_weighted": lambda **options: MixtureSampler([50, 31, 16], [0.2, 0.5, 0.3], shuffle=True, lanes=1, **options),
     "mixture_shortest": lambda **options: MixtureSampler(
         [50, IndexSampler(31, shuffle=True, seed=8)], [2, 1], shuffle=True, stop="shortest", lanes=1, **options
     ),
-    "mixture_longest": lambda **options: MixtureSampler(
-        [50, 31], [3, 1], shuffle=True, stop="longest", lanes=3, **options
-    ),
+    "mixture_longest": lambda **options: MixtureSampler([50, 31], [3, 1], shuffle=True, stop="longest", lanes=3, **options),
     "stratified": lambda **options: StratifiedSampler(LABELS, lanes=1, **options),
     "stratified_natural": lambda **options: StratifiedSampler(LABELS, weights="natural", lanes=2, **options),
     "bucket": _bucket_order,

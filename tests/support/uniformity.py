@@ -10,9 +10,7 @@ __all__ = ["chi_square", "deviations"]
 _I64 = npt.NDArray[np.int64]
 
 
-def chi_square(
-    counts: npt.NDArray[np.float64] | _I64, expected: npt.NDArray[np.float64] | float, freedom: int
-) -> float:
+def chi_square(counts: npt.NDArray[np.float64] | _I64, expected: npt.NDArray[np.float64] | float, freedom: int) -> float:
     """Return Pearson's statistic of counts as standard deviations from its mean (for many degrees of freedom)."""
     statistic = float(((counts - expected) ** 2 / expected).sum())
     return float((statistic - freedom) / (2 * freedom) ** 0.5)
