@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..datasource.source import Source
 from ..samplers import IndexSampler, Sampler
@@ -16,10 +19,19 @@ from .prefetch import Prefetcher
 from .runs import Made, RunMaker
 from .state import Place, read_state, write_state
 from .stats import LoaderStats, StopWatch
+from .threads import ThreadPass
 
 __all__ = ["DataLoader"]
 
+if TYPE_CHECKING:
+    from .passes import WorkerPass
+    from .pool import WorkerPool
+
+    Ahead: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass
+
 Output = Literal["numpy", "torch", "jax"]
+WorkerType = Literal["process", "thread"]
+StartMethod = Literal["forkserver", "spawn", "fork"]
 
 
 class DataLoader:
@@ -39,11 +51,25 @@ class DataLoader:
       drop_last: Leave out an epoch's last batch where it is short, so that all have the same shape.
       collate_fn: List of examples -> batch, in place of stacking.
       num_epochs: Epochs in a pass; None is endless.
-      num_workers: 0. The loader works in this process, ahead in a thread.
-      prefetch_factor: How many batches to work ahead, small ones counted by 2 MiB; 0 works in the caller's thread only.
+      num_workers: Processes or threads that make batches; 0 works in this process, ahead in one thread. The batches are the
+        same for any number.
+      worker_type: ``"process"``, or ``"thread"`` where transforms release the GIL.
+      prefetch_factor: How many batches to work ahead, a worker, small ones counted by 2 MiB; 0, without workers, works in the
+        caller's thread only.
+      multiprocessing_context: How processes are started. ``"forkserver"``, the default, forks them from a clean process that
+        has one thread; ``"spawn"`` starts an interpreter for each; ``"fork"`` needs nothing to be picklable, and is unsafe
+        once this process has threads.
+      worker_init_fn: Called in each worker process with its number, before its first batch.
+      timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
+    What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
+    or view looks at it any more; after a ``fork``, child and parent must not both use a batch from before it.
+
+    Worker processes start with the first batch and live as long as the loader, over all passes: ``close`` ends them, and so
+    do garbage collection and the end of this process, however it ends. One that dies is replaced, and its batches are made
+    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
     and with a note that names the record. Nothing is lost: the next ``next`` tries the same batch again.
@@ -62,16 +88,25 @@ class DataLoader:
         collate_fn: Callable[[list[Any]], Any] | None = None,
         num_epochs: int | None = 1,
         num_workers: int = 0,
+        worker_type: WorkerType = "process",
         prefetch_factor: int = 2,
+        multiprocessing_context: StartMethod | None = None,
+        worker_init_fn: Callable[[int], None] | None = None,
+        timeout: float = 0,
         output: Output = "numpy",
     ) -> None:
         _check_arguments(source, batch_size, shuffle, sampler, num_epochs, num_workers, prefetch_factor)
+        _check_workers(num_workers, worker_type, prefetch_factor, multiprocessing_context, timeout)
         self.dataset = source
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.num_epochs = num_epochs
         self.num_workers = num_workers
+        self.worker_type = worker_type
         self.prefetch_factor = prefetch_factor
+        self.multiprocessing_context = multiprocessing_context
+        self.worker_init_fn = worker_init_fn
+        self.timeout = timeout
         self.sampler: Sampler = IndexSampler(len(source), shuffle=shuffle, seed=seed) if sampler is None else sampler
         self._fetcher = Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn)
         self._convert = _converter(output)
@@ -82,6 +117,12 @@ class DataLoader:
         self._anchor = self._next = Place(0, 0, 0)
         self._cursor = Cursor(0, 0)
         self._loaded = False
+        self._pool: WorkerPool | None = None
+        if num_workers and worker_type == "process" and multiprocessing_context != "fork":
+            from .payload import check_picklable
+
+            parts = {**self._fetcher.parts(), "worker_init_fn": worker_init_fn}
+            check_picklable({name: part for name, part in parts.items() if name != "source"})
 
     def __len__(self) -> int:
         if self.num_epochs is None:
@@ -126,6 +167,12 @@ class DataLoader:
         self._seek(read_state(state, self.dataset, self.sampler))
         self._loaded = True
 
+    def close(self) -> None:
+        """End the worker processes. Batches stay valid; the next pass starts new ones. May be called twice."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
     def stats(self) -> LoaderStats:
         """Return what was delivered so far, and how long training waited for it."""
         return self._watch.read()
@@ -134,6 +181,21 @@ class DataLoader:
         return f"DataLoader({self.dataset!r}, batch_size={self.batch_size}, sampler={self.sampler!r})"
 
     # -- for the iterator -----------------------------------------------------------------------------------------
+
+    def _open_pool(self) -> WorkerPool:
+        """Return the worker processes, which are started with the first pass and serve all."""
+        if self._pool is None or not self._pool.alive:
+            from .payload import Payload
+            from .pool import WorkerPool
+
+            self._pool = WorkerPool(
+                Payload(self._fetcher, self.sampler, self.worker_init_fn),
+                num_workers=self.num_workers,
+                method=self.multiprocessing_context or "forkserver",
+                ahead=self.num_workers * self.prefetch_factor,
+                watch=self._watch,
+            )
+        return self._pool
 
     def _seek(self, place: Place) -> None:
         """Let the next pass, and the state until then, begin at ``place``."""
@@ -167,7 +229,7 @@ class _LoaderIterator(Iterator[Any]):
         """Begin where the loader stands."""
         self._cursor, self._end_epoch = self._loader._claim()
         self._ready: deque[tuple[Any, Cursor, int]] = deque()
-        self._runs: Iterator[Made] | None = None
+        self._runs: Ahead | map[Made] | None = None
         self._error: BaseException | None = None
         self._finished = False
 
@@ -198,7 +260,7 @@ class _LoaderIterator(Iterator[Any]):
             raise error
         if self._finished:
             raise StopIteration
-        if self._runs is None or (isinstance(self._runs, Prefetcher) and self._runs.forked):
+        if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
             self._runs = self._open_runs()
         made = next(self._runs, None)
         if made is None:
@@ -210,16 +272,25 @@ class _LoaderIterator(Iterator[Any]):
         if not self._ready:
             self._refill()
 
-    def _open_runs(self) -> Iterator[Made]:
+    def _open_runs(self) -> Ahead | map[Made]:
         loader = self._loader
-        maker = RunMaker(loader._fetcher, loader.sampler, loader._watch)
-        runs = loader._plan.cut(loader._plan.normalise(self._cursor), self._end_epoch, maker.max_batches)
-        if loader.prefetch_factor:
-            return Prefetcher(runs, maker.make, ahead=loader.prefetch_factor)
-        return map(maker.make, runs)
+        start, end_epoch = loader._plan.normalise(self._cursor), self._end_epoch
+        ahead = loader.prefetch_factor * max(1, loader.num_workers)
+        if loader.num_workers and loader.worker_type == "process":
+            from .passes import WorkerPass
+
+            cut = partial(loader._plan.cut, start, end_epoch)
+            return WorkerPass(loader._open_pool(), cut, ahead=ahead, timeout_s=loader.timeout)
+        makers = [RunMaker(loader._fetcher, loader.sampler, loader._watch) for _ in range(max(1, loader.num_workers))]
+        runs = loader._plan.cut(start, end_epoch, makers[0].max_batches)
+        if loader.num_workers:
+            return ThreadPass(runs, [maker.make for maker in makers], ahead=ahead, timeout_s=loader.timeout)
+        if ahead:
+            return Prefetcher(runs, makers[0].make, ahead=ahead)
+        return map(makers[0].make, runs)
 
     def _drop_runs(self) -> None:
-        if isinstance(self._runs, Prefetcher):
+        if self._runs is not None and not isinstance(self._runs, map):
             self._runs.close()
         self._runs = None
 
@@ -242,14 +313,27 @@ def _check_arguments(
         raise ValueError(f"num_epochs must be an integer >= 1, or None for endless, got {num_epochs!r}")
     if prefetch_factor < 0:
         raise ValueError(f"prefetch_factor must be >= 0, got {prefetch_factor}")
-    if num_workers != 0:
-        raise ValueError(
-            f"num_workers={num_workers}: this version loads in the training process only, ahead in a thread; leave it at 0"
-        )
     if sampler is not None and shuffle:
         raise ValueError("shuffle and sampler exclude each other: give the sampler shuffle=True instead")
     if sampler is not None and not isinstance(sampler, Sampler):
         raise TypeError(f"sampler must be one of arrayfeed's samplers, got {type(sampler).__name__}")
+
+
+def _check_workers(num_workers: int, worker_type: str, prefetch_factor: int, method: str | None, timeout: float) -> None:
+    if isinstance(num_workers, bool) or not isinstance(num_workers, int) or not 0 <= num_workers <= 1024:
+        raise ValueError(f"num_workers must be an integer, 0 <= num_workers <= 1024, got {num_workers!r}")
+    if worker_type not in ("process", "thread"):
+        raise ValueError(f"worker_type must be 'process' or 'thread', got {worker_type!r}")
+    if method not in (None, "forkserver", "spawn", "fork"):
+        raise ValueError(f"multiprocessing_context must be 'forkserver', 'spawn' or 'fork', got {method!r}")
+    if num_workers and not prefetch_factor:
+        raise ValueError("prefetch_factor must be >= 1 with workers, got 0: they would have nothing to do")
+    if timeout < 0:
+        raise ValueError(f"timeout must be >= 0 seconds, got {timeout}")
+    if num_workers and worker_type == "process" and not hasattr(os, "fork"):
+        raise ValueError(
+            f'num_workers={num_workers}: worker processes need fork, which {sys.platform} has not; use worker_type="thread"'
+        )
 
 
 def _converter(output: str) -> Callable[[Any], Any] | None:
