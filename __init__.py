@@ -16,7 +16,7 @@ from .datasource import (
     features,
     open,
 )
-from .loaders import DataLoader, LoaderStats
+from .loaders import DataLoader, LoaderStats, WorkerError
 from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "ShardOptions",
     "Source",
     "StateError",
+    "WorkerError",
     "features",
     "open",
 ]

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 from .arena import Arena
 from .packing import Packed
@@ -25,10 +24,9 @@ from .payload import Payload
 from .records import Job, Result
 from .warden import END, ORDER, REPORT, launch, run_warden
 from .worker import Setup
+from .workers import StartMethod
 
-__all__ = ["Crew", "Death", "StartMethod"]
-
-StartMethod = Literal["forkserver", "spawn", "fork"]
+__all__ = ["Crew", "Death"]
 
 
 @dataclass(frozen=True, slots=True)

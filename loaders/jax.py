@@ -24,4 +24,4 @@ def _to_array(leaf: Any) -> Any:
     if not isinstance(leaf, np.ndarray) or leaf.dtype.kind in "OSUMm":
         return leaf
     # Copied, not borrowed: on a CPU, JAX would otherwise alias memory that the user may write to.
-    return jax.device_put(np.array(leaf, dtype=jax.dtypes.canonicalize_dtype(leaf.dtype)))
+    return jax.device_put(np.array(leaf, dtype=jax.dtypes.canonicalize_dtype(leaf.dtype.newbyteorder("="))))

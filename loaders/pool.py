@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from .arena import Arena
-from .crew import Crew, Death, StartMethod
+from .crew import Crew, Death
 from .deaths import count_out_of_memory, describe_end
 from .errors import WorkerError
 from .packing import Packed, unpack
@@ -22,6 +22,7 @@ from .records import BOARD_BYTES, LANES, Board, Job, Result
 from .runs import Made
 from .slots import Slot, Slots
 from .stats import StopWatch
+from .workers import StartMethod
 
 __all__ = ["Order", "WorkerPool"]
 
@@ -263,7 +264,7 @@ class WorkerPool:
             self._send(order)
         elif wanted and result.outcome == Result.FULL:
             order.failure = WorkerError(
-                f"{self.describe(order.run)}: the disk of TMPDIR is full, {result.packed.used} bytes were needed; free some, or "
+                f"{self.describe(order.run)}: the disk of TMPDIR is full, {result.packed.used} bytes are needed; free some, or "
                 "set TMPDIR to a larger one"
             )
 

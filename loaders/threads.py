@@ -27,7 +27,8 @@ class _Desk(Generic[J, R]):
     """What threads and consumer share; it refers to neither, so that a forgotten consumer ends the threads."""
 
     def __init__(self, jobs: Iterator[J], ahead: int) -> None:
-        self.condition = threading.Condition(threading.Lock())
+        # Reentrant: the garbage collector may close a desk in a thread that has the lock already.
+        self.condition = threading.Condition(threading.RLock())
         self.jobs = jobs
         self.ahead = ahead
         self.taken = 0  # jobs that threads have taken
@@ -137,8 +138,9 @@ def _stop(desk: _Desk[J, R], threads: list[threading.Thread], pid: int) -> None:
     if os.getpid() != pid:
         return  # the threads, and perhaps the lock, belong to the parent
     desk.close()
+    if threading.current_thread() in threads:
+        return  # called by the collector, perhaps with the lock that the others need to end
     end = time.monotonic() + 5
     for thread in threads:
-        if thread is not threading.current_thread():
-            # A transform that never returns must not keep the interpreter from ending: threads are daemons.
-            thread.join(timeout=max(0.0, end - time.monotonic()))
+        # A transform that never returns must not keep the interpreter from ending: threads are daemons.
+        thread.join(timeout=max(0.0, end - time.monotonic()))
