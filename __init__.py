@@ -20,7 +20,7 @@ from .datasource import (
     open,
     zip_sources,
 )
-from .loaders import DataLoader, LoaderStats
+from .loaders import DataLoader, LoaderStats, WorkerError
 from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "ShardOptions",
     "Source",
     "StateError",
+    "WorkerError",
     "concatenate",
     "features",
     "open",

@@ -47,7 +47,7 @@ class Prefetcher(Iterator[R]):
     Results come in order. An error of ``jobs`` or ``work`` is raised in its turn, behind the results before it; the thread
     has ended then. ``close``, garbage collection and interpreter exit end the thread too. One consumer at a time.
 
-    In a forked child there is no thread: ``next`` raises ``RuntimeError`` there, see ``forked``.
+    In a forked child there is no thread: ``next`` raises ``RuntimeError`` there, see ``stale``.
     """
 
     def __init__(self, jobs: Iterator[J], work: Callable[[J], R], *, ahead: int) -> None:
@@ -58,12 +58,12 @@ class Prefetcher(Iterator[R]):
         self._finalizer = weakref.finalize(self, _stop, self._channel, thread, self._pid)
 
     @property
-    def forked(self) -> bool:
-        """Whether this is a child process that the thread did not come along to."""
+    def stale(self) -> bool:
+        """Whether it cannot go on: this is a child process that the thread did not come along to."""
         return os.getpid() != self._pid
 
     def __next__(self) -> R:
-        if self.forked:
+        if self.stale:
             raise RuntimeError("a prefetch thread does not survive a fork; iterate over the loader again in the child")
         channel = self._channel
         result = None if channel.closed else channel.results.get()
