@@ -74,7 +74,8 @@ def _stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
     first = examples[0]
     if type(first) is int and all(type(example) is int for example in examples):
         return _stack_integers(examples)
-    if isinstance(first, (np.ndarray, np.generic, list, int, float, complex)) or hasattr(first, "__array__"):
+    stackable = isinstance(first, (np.ndarray, np.generic, list, int, float, complex)) or hasattr(first, "__array__")
+    if stackable and not any(example is None for example in examples):
         arrays = [_as_array(example, number, path) for number, example in enumerate(examples)]
         if all(map(_is_stackable, arrays, examples)):
             shape = arrays[0].shape
