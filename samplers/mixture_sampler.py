@@ -198,6 +198,7 @@ class MixtureSampler(LanedSampler):
                 continue
             length = self._lengths[number]
             first, rest = divmod(before[number], length)
+            first %= 1 << 62  # epochs are int64
             total = draws[chosen] + rest
             passes = total // length
             total -= passes * length

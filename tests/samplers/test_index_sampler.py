@@ -143,6 +143,8 @@ def test_tails_round_to_whole_batches(tail: str, batches: int) -> None:
     short = [IndexSampler(3, shard=ShardOptions(rank, 2), tail="pad", batch_size=8) for rank in range(2)]
     blocks = [sampler.block(0, 8, with_mask=True) for sampler in short]
     assert [indices[mask].tolist() for indices, mask in blocks] == [[0, 2], [1]]
+    with pytest.raises(ValueError, match=r"padded to a multiple of 16 are more than 2\*\*63"):
+        IndexSampler(2**63 - 1, shard=ShardOptions(0, 2), tail="pad", batch_size=8)
     with pytest.raises(ValueError, match=r"batch_size is 8, but tail='uneven' rounds nothing"):
         IndexSampler(53, batch_size=8)
     with pytest.raises(ValueError, match="batch_size is 0"):
