@@ -38,7 +38,7 @@ def to_array(value: Any, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]
         raise SchemaError(f"shape {shape} expected, got {array.shape}")
     if array.dtype == dtype:
         return array
-    if np.can_cast(array.dtype, dtype, "safe"):
+    if np.can_cast(array.dtype, dtype, "safe") and (dtype.kind not in "fc" or _has_float64s(array)):
         return array.astype(dtype)
     if array.dtype.kind in "iu" and dtype.kind in "iu":
         low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
@@ -51,6 +51,13 @@ def to_array(value: Any, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]
         with np.errstate(over="ignore"):
             return array.astype(dtype)
     raise SchemaError(f"{dtype_name(dtype)} expected, got {array.dtype} values; cast them yourself if that is meant")
+
+
+def _has_float64s(array: npt.NDArray[Any]) -> bool:
+    """Whether each value is a float64: of 64-bit integers, which NumPy casts as "safe", those up to 2**53 all are."""
+    if array.dtype.kind not in "iu" or array.itemsize < 8 or array.size == 0:
+        return True
+    return -(1 << 53) <= int(array.min()) and int(array.max()) <= 1 << 53
 
 
 def _to_strings(value: Any, shape: Shape) -> npt.NDArray[Any]:
