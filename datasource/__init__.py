@@ -16,6 +16,7 @@ from .errors import (
 )
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
+from .tfrecord import Field, TFRecordSource, decompress_tfrecord
 from .views import SequenceSource, concatenate, zip_sources
 from .writing import DatasetWriter
 
@@ -31,11 +32,14 @@ __all__ = [
     "DatasetWriter",
     "DecodeError",
     "ExampleDataSource",
+    "Field",
     "SchemaError",
     "SequenceSource",
     "ShardNotFoundError",
     "Source",
+    "TFRecordSource",
     "concatenate",
+    "decompress_tfrecord",
     "features",
     "open",
     "zip_sources",

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, overl
 import numpy as np
 import numpy.typing as npt
 
-from .columns import stack
-from .structure import Columns
+from .columns import Columns, stack
 
 if TYPE_CHECKING:
     from .views.cache import CacheView

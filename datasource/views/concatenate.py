@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..columns import Columns
 from ..source import BaseSource, Indices, Source
-from ..structure import Columns, merge
+from ..structure import merge
 from .identity import digest
 from .index import IndexView
 from .sequence import as_source

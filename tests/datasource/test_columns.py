@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arrayfeed.datasource.columns import stack
-from arrayfeed.datasource.structure import map_leaves
+from arrayfeed.datasource.columns import map_leaves, stack
 
 
 class Pair(NamedTuple):
