@@ -13,7 +13,7 @@ from .errors import ShardNotFoundError
 
 __all__ = ["Paths", "Shard", "expand_paths", "slice_shards"]
 
-#: A path, a glob, ``prefix@4`` for ``prefix-00000-of-00004`` to ``-00003-of-00004``, each with ``[start:end]`` or without.
+#: A path, with ``[start:end]`` or without; a glob; ``prefix@4`` for ``prefix-00000-of-00004`` to ``-00003-of-00004``.
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _SLICE = re.compile(r"(?P<path>.*)\[(?P<start>\d+):(?P<end>\d+)\]", re.DOTALL)
@@ -43,9 +43,9 @@ def expand_paths(paths: Paths) -> list[Shard]:
     Raises:
       ShardNotFoundError: A pattern matches nothing, or files of a counted set are missing; names up to five of them.
       TypeError: Something in ``paths`` is no path.
-      ValueError: ``paths`` is empty, or a slice ends before it starts.
+      ValueError: ``paths`` is empty, a slice ends before it starts, or is one of a pattern instead of a file.
     """
-    if not isinstance(paths, (str, os.PathLike, Iterable)):
+    if not isinstance(paths, (str, os.PathLike, Iterable)) or isinstance(paths, bytes):
         raise TypeError(f"paths must be a path, a glob or a list of them, got {type(paths).__name__}")
     names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not names:
@@ -82,6 +82,8 @@ def _expand(name: object) -> list[Shard]:
         start, end = int(match["start"]), int(match["end"])
         if end < start:
             raise ValueError(f"{path}: the slice ends before it starts")
+        if not os.path.exists(match["path"]) and (glob.has_magic(match["path"]) or _COUNTED.fullmatch(match["path"])):
+            raise ValueError(f"{path}: a slice is taken of one file; of several, slice the source: source[{start}:{end}]")
         return [Shard(match["path"], start, end)]
     if glob.has_magic(path):
         found = sorted(glob.glob(path, recursive=True), key=_natural)
@@ -103,5 +105,6 @@ def _expand_counted(prefix: str, count: int) -> list[Shard]:
     return [Shard(path) for path in found]
 
 
-def _natural(path: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path)]
+def _natural(path: str) -> tuple[list[tuple[int, str]], str]:
+    # The path itself comes last, for "a01" and "a1": in which order the system lists them must not matter.
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)], path

@@ -201,6 +201,7 @@ class _LoaderIterator(Iterator[Any]):
             if loader._convert is not None:
                 batch = loader._convert(batch)
             self._ready.popleft()
+            loader._progress.deliver(self._pass, cursor)
             self._cursor = cursor
         except StopIteration:
             raise
@@ -208,7 +209,6 @@ class _LoaderIterator(Iterator[Any]):
             # An error in its turn, or Ctrl-C at any point: the next ``next`` starts anew behind the last batch delivered.
             self._drop()
             raise
-        loader._progress.deliver(self._pass, cursor)
         loader._watch.delivered(records)
         self._previous = loader._watch.waited(asked, self._previous)
         return batch

@@ -54,8 +54,9 @@ class Prefetcher(Iterator[R]):
         self._channel: _Channel[R] = _Channel(ahead)
         self._pid = os.getpid()
         thread = threading.Thread(target=_run, args=(jobs, work, self._channel), daemon=True, name="arrayfeed-prefetch")
-        thread.start()
+        # Before the start, which waits for the thread: Ctrl-C comes there, too.
         self._finalizer = weakref.finalize(self, _stop, self._channel, thread, self._pid)
+        thread.start()
 
     @property
     def stale(self) -> bool:
@@ -97,7 +98,7 @@ def _stop(channel: _Channel[R], thread: threading.Thread, pid: int) -> None:
     if os.getpid() != pid:
         return  # the thread belongs to the parent
     channel.close()
-    if thread is not threading.current_thread():
+    if thread.is_alive() and thread is not threading.current_thread():
         # Whoever goes on may close files or start anew, and at exit C++ code does not survive the end of its thread. But a
         # transform that never returns must not keep the interpreter from ending: the thread is a daemon.
         thread.join(timeout=5)

@@ -48,9 +48,7 @@ def whole_weights(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
         except (ValueError, OverflowError):
             raise ValueError(f"weights[{place}] is {weight!r}; it must be positive and finite") from None
         if exact[-1] <= 0:
-            raise ValueError(
-                f"weights[{place}] is {weight!r}; it must be positive. Leave a source out to give it no turn"
-            )
+            raise ValueError(f"weights[{place}] is {weight!r}; it must be positive. Leave a source out to give it no turn")
     if not exact:
         raise ValueError("there are no weights; at least one source is needed")
     unit = math.lcm(*(weight.denominator for weight in exact))

@@ -3,12 +3,13 @@
 import copy
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Final, Literal, Self, overload
+from collections.abc import Mapping
+from typing import Final, Literal, Self, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from .iteration import PositionIterator
 from .protocol import Indices, Mask
 from .shard import ShardOptions
 from .state import fingerprint, read_state, write_state
@@ -18,8 +19,6 @@ __all__ = ["OrderedSampler", "check_count"]
 
 # Positions are int64 in blocks.
 _MAX_POSITION: Final = (1 << 63) - 1
-# Iteration asks for this many positions at a time: 32 kB, a few microseconds of work.
-_READ_AHEAD: Final = 4096
 
 
 class OrderedSampler(ABC):
@@ -115,6 +114,15 @@ class OrderedSampler(ABC):
         return self._stripe.tail
 
     @property
+    def end(self) -> int:
+        """The number of positions; where there is no end, as many as an int64 can count."""
+        if self._epoch_length == 0:
+            return 0
+        if self._num_epochs is None:
+            return _MAX_POSITION
+        return min(self._num_epochs * self._epoch_length, _MAX_POSITION)
+
+    @property
     def fingerprint(self) -> str:
         """A short hash of `identity()`."""
         return fingerprint(self.identity())
@@ -124,9 +132,9 @@ class OrderedSampler(ABC):
             raise TypeError(f"{type(self).__name__} goes on for ever (num_epochs=None) and has no length")
         return self._num_epochs * self._epoch_length
 
-    def __getitem__(self, position: int) -> int:
+    def __getitem__(self, position: SupportsIndex) -> int:
         position = operator.index(position)
-        end = self._end()
+        end = self.end
         if position < 0 and self._num_epochs is not None:
             position += end
         if not 0 <= position < end:
@@ -137,12 +145,9 @@ class OrderedSampler(ABC):
             place = self._stripe.length - 1 - (place - self._stripe.length) % self._stripe.length
         return self._order_at(self._epoch + epoch, place)
 
-    def __iter__(self) -> Iterator[int]:
-        start, end = self._position, self._end()
-        while start < end:
-            stop = min(start + _READ_AHEAD, end)
-            yield from self.block(start, stop).tolist()
-            start = stop
+    def __iter__(self) -> PositionIterator:
+        """Return an iterator over the positions from `position` on, which has a state of its own."""
+        return PositionIterator(self)
 
     @overload
     def block(self, start: int, stop: int, *, with_mask: Literal[False] = False) -> Indices: ...
@@ -155,7 +160,7 @@ class OrderedSampler(ABC):
           IndexError: If not ``0 <= start <= stop <= len``.
         """
         start, stop = operator.index(start), operator.index(stop)
-        if not 0 <= start <= stop <= self._end():
+        if not 0 <= start <= stop <= self.end:
             raise IndexError(f"block({start}, {stop}) is out of range for {self._extent()}")
         if stop == start:
             indices = np.empty(0, np.int64)
@@ -190,7 +195,7 @@ class OrderedSampler(ABC):
         places at or beyond `global_length`.
         """
         start, stop = operator.index(start), operator.index(stop)
-        if not 0 <= start <= stop <= self._end():
+        if not 0 <= start <= stop <= self.end:
             raise IndexError(f"global_places({start}, {stop}) is out of range for {self._extent()}")
         epochs, places = self._split(start, stop)
         return epochs, places * self._stripe.shard.count + self._stripe.shard.index
@@ -210,7 +215,7 @@ class OrderedSampler(ABC):
           IndexError: If there is no such position.
         """
         position = operator.index(position)
-        if not 0 <= position < self._end():
+        if not 0 <= position < self.end:
             raise IndexError(f"position {position} is out of range for {self._extent()}")
         return self._epoch + position // self._epoch_length
 
@@ -254,7 +259,7 @@ class OrderedSampler(ABC):
     def _global_place(self, position: int) -> tuple[int, int]:
         """Return the epoch and the global place at which all ranks stand when each is at `position`."""
         position = operator.index(position)
-        if not 0 <= position <= self._end():
+        if not 0 <= position <= self.end:
             raise IndexError(f"position {position} is out of range for {self._extent()}")
         epoch, place = divmod(position, self._epoch_length) if self._epoch_length else (0, 0)
         return self._epoch + epoch, place * self._stripe.shard.count
@@ -269,7 +274,13 @@ class OrderedSampler(ABC):
         first_epoch, epoch, place = read_state(self.identity(), state, self.shard, self.tail)
         self._epoch = first_epoch
         start = min(self._stripe.first_from(place), self._epoch_length)
-        self._position = min((epoch - first_epoch) * self._epoch_length + start, self._end())
+        self._position = min((epoch - first_epoch) * self._epoch_length + start, self.end)
+
+    def __copy__(self) -> Self:
+        """Return a copy that keeps what was computed on the way; only a pickle leaves it behind."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     def __repr__(self) -> str:
         return (
@@ -277,18 +288,10 @@ class OrderedSampler(ABC):
             f"num_epochs={self._num_epochs}, epoch={self._epoch}, shard={self.shard}, tail={self.tail!r}>"
         )
 
-    def _end(self) -> int:
-        """Return the number of positions; where there is no end, that which int64 can count."""
-        if self._epoch_length == 0:
-            return 0
-        if self._num_epochs is None:
-            return _MAX_POSITION
-        return min(self._num_epochs * self._epoch_length, _MAX_POSITION)
-
     def _extent(self) -> str:
         if self._num_epochs is None and self._epoch_length:
             return "an endless sampler"
-        return f"{self._end()} positions ({self._num_epochs} x {self._epoch_length}, {self.shard})"
+        return f"{self.end} positions ({self._num_epochs} x {self._epoch_length}, {self.shard})"
 
 
 def check_count(name: str, value: int) -> int:

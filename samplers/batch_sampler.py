@@ -3,16 +3,14 @@
 import copy
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Final, Self
+from typing import Self, SupportsIndex
 
 from .base import OrderedSampler, check_count
+from .iteration import BatchIterator
 from .protocol import Indices
 from .shard import ShardOptions
 
 __all__ = ["BatchSampler"]
-
-# Small batches are read from the sampler several at a time, up to this many positions.
-_READ_AHEAD: Final = 4096
 
 
 class BatchSampler:
@@ -56,7 +54,7 @@ class BatchSampler:
         start = number * self._size
         return start, min(start + self._size, self._places_end(0))
 
-    def _places_from(self, epoch: int, start: int) -> Iterator[tuple[int, int]]:
+    def places_from(self, epoch: int, start: int) -> Iterator[tuple[int, int]]:
         """Yield the places of each batch of an epoch that is cut from place `start` on."""
         end = self._places_end(start)
         return ((place, min(place + self._size, end)) for place in range(start, end, self._size))
@@ -95,7 +93,7 @@ class BatchSampler:
             raise TypeError(f"{type(self).__name__} goes on for ever (num_epochs=None) and has no length")
         return self.num_epochs * self.epoch_length
 
-    def __getitem__(self, number: int) -> list[int]:
+    def __getitem__(self, number: SupportsIndex) -> list[int]:
         """Return batch `number`; negative ones count from the end, where there is one."""
         number = operator.index(number)
         if number < 0 and self.num_epochs is not None:
@@ -118,20 +116,9 @@ class BatchSampler:
         self._check(max(start, stop - 1))
         return [self.sampler.block(*self.bounds(number)) for number in range(start, stop)]
 
-    def __iter__(self) -> Iterator[list[int]]:
-        """Yield batches, from the sampler's own position on."""
-        length = self.sampler.epoch_length
-        epoch, start = divmod(self.sampler.position, length) if length else (0, 0)
-        while self.epoch_length and (self.num_epochs is None or epoch < self.num_epochs):
-            offset = epoch * length
-            ready: list[int] = []
-            ready_from = start
-            for first, last in self._places_from(self.epoch + epoch, start):
-                if last > ready_from + len(ready):
-                    stop = min(length, max(last, first + _READ_AHEAD))
-                    ready, ready_from = self.sampler.block(offset + first, offset + stop).tolist(), first
-                yield ready[first - ready_from : last - ready_from]
-            epoch, start = epoch + 1, 0
+    def __iter__(self) -> BatchIterator:
+        """Return an iterator over the batches from the sampler's position on, which has a state of its own."""
+        return BatchIterator(self)
 
     def _end(self) -> int | None:
         """Return how many batches there are; None if there is no end."""

@@ -3,6 +3,7 @@
 import operator
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from .shuffle import Shuffle
 from .stripe import Tail
 
 __all__ = ["BucketBatchSampler", "BucketSampler"]
+
+# What the arguments mean, besides the shuffles they name; the next number for a change of any index at any place.
+_VERSION: Final = 1
 
 
 class BucketSampler(LanedSampler):
@@ -59,9 +63,7 @@ class BucketSampler(LanedSampler):
             raise ValueError(f"boundaries are {edges.tolist()}; they must ascend")
         sizes = [check_count("batch_sizes", size) for size in batch_sizes]
         if len(sizes) != len(edges) + 1:
-            raise ValueError(
-                f"{len(edges)} boundaries make {len(edges) + 1} buckets, but there are {len(sizes)} batch sizes"
-            )
+            raise ValueError(f"{len(edges)} boundaries make {len(edges) + 1} buckets, but there are {len(sizes)} batch sizes")
         if min(sizes) < 1:
             raise ValueError(f"batch_sizes are {sizes}; each must be at least 1")
         self._sizes = np.array(sizes)
@@ -83,6 +85,7 @@ class BucketSampler(LanedSampler):
         """Return, ready for JSON, all that decides the global order."""
         return {
             "kind": "bucket",
+            "version": _VERSION,
             "num_records": self.num_records,
             "lengths": self._digest,
             "buckets": self._layout,
@@ -120,6 +123,8 @@ class BucketSampler(LanedSampler):
     def _own(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return this rank's places that stand before global ones, without the batches in which it has none."""
         count = self.shard.count
+        if count != self.lanes:
+            ends = _recut(ends, self.lanes, count)
         if self.tail == "pad" and len(ends):
             ends[-1] = self.epoch_length * count  # padding belongs to the last batch
         own = np.unique(np.minimum((ends - self.shard.index + count - 1) // count, self.epoch_length))
@@ -158,16 +163,16 @@ class BucketBatchSampler(BatchSampler):
     Records go into buckets by their length, as `tf.data.Dataset.bucket_by_sequence_length` sorts them: boundaries
     ``[10, 20]`` make buckets of lengths below 10, from 10 to 19, and from 20 on. Every record comes once an epoch; each
     batch is of one bucket, but for the last few of an epoch, which join what is left of neighbouring buckets. All ranks
-    of a step have the same bucket, and equal numbers of batches.
+    of a step have the same bucket, and equally many batches but for the last one with "uneven".
 
     Memory: 16 bytes a record, and 16 for the latest epoch, which its first batch lays out in 0.1 us a record.
 
     Args:
       lengths: The length of each record: integers, one dimension.
       boundaries: Ascending integers: the lengths at which the next bucket begins.
-      batch_size: Records in a batch on each rank; or
-      batch_sizes: ... one number for each bucket, one more than boundaries: fewer of the longer ones keep a batch's
-        size in elements level.
+      batch_size: Records in a batch on each rank, in all buckets; give this or `batch_sizes`.
+      batch_sizes: The same for each bucket, one more than there are boundaries: fewer of the longer ones keep the size
+        of a batch in elements level.
       shuffle: Whether records and batches are shuffled; else they come bucket by bucket.
       drop_last: Leave out what is left of each bucket, so that all batches are full and of one bucket.
       lanes: For how many ranks the runs are laid out; by default as many as there are.
@@ -219,10 +224,26 @@ class BucketBatchSampler(BatchSampler):
         ends = self.sampler.batch_ends(epoch)
         return int(ends[number - 1]) if number else 0, int(ends[number])
 
-    def _places_from(self, epoch: int, start: int) -> Iterator[tuple[int, int]]:
+    def places_from(self, epoch: int, start: int) -> Iterator[tuple[int, int]]:
         ends = self.sampler.batch_ends(epoch)
         ends = ends[int(np.searchsorted(ends, start, side="right")) :].tolist()
         return zip([start, *ends], ends, strict=False)
+
+
+def _recut(ends: npt.NDArray[np.int64], lanes: int, ranks: int) -> npt.NDArray[np.int64]:
+    """Return the ends of runs for another number of ranks: no batch longer, and each with a record for every rank.
+
+    What is too little for all ranks at a run's end makes up a batch of one record each with the next run.
+    """
+    cuts, start, place = [], 0, 0
+    for end in ends.tolist():
+        step = -(-(end - start) // lanes) * ranks
+        while end - place >= ranks:
+            place = min(place + (ranks if place < start else step), end)
+            start = max(start, place)
+            cuts.append(place)
+        start = end
+    return np.array(cuts if place == start else [*cuts, start], np.int64)
 
 
 def _cut_rest(counts: npt.NDArray[np.int64], run: npt.NDArray[np.int64], lanes: int) -> npt.NDArray[np.int64]:

@@ -39,9 +39,7 @@ class Cipher:
         self._walks = self._rows * self._columns > length
         words = [mix(key[i & 1] + (i + 1) * GOLDEN & MASK64) for i in range(2 * _ROUNDS)]
         # An odd factor and a summand for each round's hash, and the size of the half that the hash is added to.
-        self._plan = tuple(
-            (words[2 * i] | 1, words[2 * i + 1], self._columns if i & 1 else self._rows) for i in range(_ROUNDS)
-        )
+        self._plan = tuple((words[2 * i] | 1, words[2 * i + 1], self._columns if i & 1 else self._rows) for i in range(_ROUNDS))
         self._steps = tuple(_Step(i & 1 == 1, *step) for i, step in enumerate(self._plan))
 
     def at(self, number: int) -> int:

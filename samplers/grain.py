@@ -40,9 +40,7 @@ class GrainSampler:
         from grain.python import RecordMetadata
 
         if sampler.shard.count != 1:
-            raise ValueError(
-                f"the sampler is {sampler.shard}; give Grain the whole order, and shard_options to its loader"
-            )
+            raise ValueError(f"the sampler is {sampler.shard}; give Grain the whole order, and shard_options to its loader")
         self.sampler = sampler
         self._random = None if seed is None else RecordRandom(seed)
         self._metadata = RecordMetadata

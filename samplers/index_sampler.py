@@ -1,6 +1,7 @@
 """All records once an epoch: in their own order, or in one global shuffle that needs no memory."""
 
 import operator
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from .shuffle import Shuffle
 from .stripe import Tail
 
 __all__ = ["IndexSampler", "SequentialSampler"]
+
+# What the arguments mean, besides the shuffles they name; the next number for a change of any index at any place.
+_VERSION: Final = 1
 
 
 class IndexSampler(OrderedSampler):
@@ -53,9 +57,7 @@ class IndexSampler(OrderedSampler):
     ) -> None:
         if check_count("num_records", num_records) > MAX_LENGTH:
             raise ValueError(f"num_records is {num_records}; it must be below 2**63")
-        super().__init__(
-            operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size
-        )
+        super().__init__(operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
         self._shuffle = Shuffle(self.num_records, seed) if shuffle else None
 
     @property
@@ -83,7 +85,13 @@ class IndexSampler(OrderedSampler):
     def identity(self) -> dict[str, object]:
         """Return, ready for JSON, all that decides the global order."""
         order = {} if self._shuffle is None else self._shuffle.identity()
-        return {"kind": "index", "num_records": self.num_records, "shuffle": self._shuffle is not None, **order}
+        return {
+            "kind": "index",
+            "version": _VERSION,
+            "num_records": self.num_records,
+            "shuffle": self._shuffle is not None,
+            **order,
+        }
 
     def _order(self, epoch: int, places: Indices) -> Indices:
         return self._shuffle.of(epoch).forward(places) if self._shuffle else places

@@ -67,11 +67,14 @@ class LanedSampler(OrderedSampler):
         saved = sampler_of(state)
         other = copy.copy(self)
         if self._fixed_lanes is None and "lanes" in saved:
-            other._fixed_lanes = count_of(saved, "lanes")
+            lanes = count_of(saved, "lanes")
+            if lanes < 1:
+                raise StateError(f"the state has {lanes} lanes; there is at least 1")
+            other._fixed_lanes = lanes
             try:
                 other._restripe(self.shard)
             except ValueError as error:
-                raise StateError(f"the state has {saved['lanes']!r} lanes: {error}") from None
+                raise StateError(f"the state has {lanes} lanes: {error}") from None
         return other
 
     def _restripe(self, shard: ShardOptions, length: int | None = None) -> None:

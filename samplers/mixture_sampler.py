@@ -23,7 +23,8 @@ from .stripe import Tail
 
 __all__ = ["MixtureSampler"]
 
-_MIX_VERSION: Final = 1
+# What the arguments mean, besides the orders of the sources; the next number for a change of any index at any place.
+_VERSION: Final = 1
 # Beyond this many sources, identities hold digests in place of lists, so that states stay small.
 _LISTED: Final = 16
 
@@ -143,7 +144,7 @@ class MixtureSampler(LanedSampler):
         origin = {"origin_epoch": epoch, "origin_draws": _listed(draws)} if any(draws) else {}
         return {
             "kind": "mixture",
-            "mix_version": _MIX_VERSION,
+            "version": _VERSION,
             "sources": _listed([source.fingerprint[:8] for source in self._sources]),
             "weights": _listed(self.weights),
             "stop": self._stop,
@@ -171,10 +172,13 @@ class MixtureSampler(LanedSampler):
         """
         saved = sampler_of(state)
         present = self.identity()
-        for name in ("kind", "mix_version", "sources"):
+        for name in ("kind", "version", "sources"):
             check_same({name: saved.get(name)}, {name: present[name]})
         other = self._with_lanes_of(state)
-        other._begin(count_of(state, "origin_epoch"), self._draws_of(state, "origin_draws"))
+        first, origin = count_of(state, "first_epoch"), count_of(state, "origin_epoch")
+        if first < origin:
+            raise StateError(f"the state begins in epoch {first}, before its weights took over in epoch {origin}")
+        other._begin(origin, self._draws_of(state, "origin_draws"))
         present = other.identity()
         if all(saved.get(name) == present[name] for name in ("weights", "stop", "lanes")):
             OrderedSampler.load_state_dict(other, state)
@@ -194,6 +198,7 @@ class MixtureSampler(LanedSampler):
                 continue
             length = self._lengths[number]
             first, rest = divmod(before[number], length)
+            first %= 1 << 62  # epochs are int64
             total = draws[chosen] + rest
             passes = total // length
             total -= passes * length
@@ -215,9 +220,7 @@ class MixtureSampler(LanedSampler):
     def _draws_at(self, epoch: int, place: int) -> list[int]:
         origin, drawn = self._origin
         here = self._schedule.counts(min(place, self._schedule.length)).tolist()
-        return [
-            base + (epoch - origin) * each + now for base, each, now in zip(drawn, self._epoch_draws, here, strict=True)
-        ]
+        return [base + (epoch - origin) * each + now for base, each, now in zip(drawn, self._epoch_draws, here, strict=True)]
 
     def _draws_of(self, state: Mapping[str, object], name: str) -> list[int]:
         draws = state.get(name)

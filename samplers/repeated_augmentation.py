@@ -1,6 +1,7 @@
 """Each record several times an epoch, its copies far apart."""
 
 import operator
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from .shuffle import Shuffle
 from .stripe import Tail
 
 __all__ = ["RepeatedAugmentation"]
+
+# What the arguments mean, besides the shuffles they name; the next number for a change of any index at any place.
+_VERSION: Final = 1
 
 
 class RepeatedAugmentation(OrderedSampler):
@@ -64,6 +68,7 @@ class RepeatedAugmentation(OrderedSampler):
         """Return, ready for JSON, all that decides the global order."""
         return {
             "kind": "repeated_augmentation",
+            "version": _VERSION,
             "num_records": self._num_records,
             "repeats": self._repeats,
             **self._shuffle.identity(),
@@ -74,7 +79,7 @@ class RepeatedAugmentation(OrderedSampler):
         places = places - passes * self._num_records
         lower, upper = self._halves
         # The first pass of each epoch is the shuffle itself; the others' reshuffles count on through all epochs.
-        turns = passes + epoch * self._repeats
+        turns = passes + epoch * self._repeats % (1 << 62)
         for chosen, half, start in (
             (np.flatnonzero((passes > 0) & (places < lower.length)), lower, 0),
             (np.flatnonzero((passes > 0) & (places >= lower.length)), upper, lower.length),

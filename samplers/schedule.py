@@ -34,11 +34,11 @@ class Schedule:
 
         stop         when                                    so that of each source
         "all"        every source has given all              every record comes once
-        "shortest"   the first source has no full turn left  no record comes twice
+        "shortest"   a source is due that has given all      no record comes twice
         "longest"    every source has given all, some again  every record comes at least once
 
     With "all", a source that has given all leaves its turns to the others; what is too little for a full turn comes
-    last.
+    last. (Each such leave is laid out at construction: with 1,000 sources that end one after the other, 4 s.)
 
     Args:
       weights: Positive integers, one for each source; None for what makes all sources end together.

@@ -79,9 +79,7 @@ def _from_pair(environ: Mapping[str, str], index_name: str, count_name: str) -> 
         return None
     if None in texts:
         missing, present = (index_name, count_name) if texts[0] is None else (count_name, index_name)
-        raise ValueError(
-            f"{present} is set but {missing} is not; set both, or pass ShardOptions(index, count) yourself"
-        )
+        raise ValueError(f"{present} is set but {missing} is not; set both, or pass ShardOptions(index, count) yourself")
     values = []
     for name, text in zip((index_name, count_name), texts, strict=True):
         try:

@@ -78,8 +78,7 @@ def check_same(saved: Mapping[str, object], present: Mapping[str, object]) -> No
     ]
     if differences:
         raise StateError(
-            f"the state belongs to another order: {'; '.join(differences)}. "
-            "Build the sampler as it was, or start a new epoch"
+            f"the state belongs to another order: {'; '.join(differences)}. Build the sampler as it was, or start a new epoch"
         )
 
 

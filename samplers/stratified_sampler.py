@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from .shuffle import Shuffle
 from .stripe import Tail
 
 __all__ = ["StratifiedSampler"]
+
+# What the arguments mean, besides the shuffles they name; the next number for a change of any index at any place.
+_VERSION: Final = 1
 
 
 class StratifiedSampler(LanedSampler):
@@ -99,6 +102,7 @@ class StratifiedSampler(LanedSampler):
         """Return, ready for JSON, all that decides the global order."""
         return {
             "kind": "stratified",
+            "version": _VERSION,
             "num_records": self.num_records,
             "labels": self._digest,
             "weights": digest(np.array(self.weights, np.int64)),
@@ -112,7 +116,8 @@ class StratifiedSampler(LanedSampler):
         if latest is None or latest[0] != epoch:
             self._latest = latest = (epoch, self._draw_epoch(epoch))
         classes, draws = self._schedule.split(places)
-        return latest[1][self._item_starts[classes] + draws]
+        chosen: Indices = latest[1][self._item_starts[classes] + draws]
+        return chosen
 
     def _draw_epoch(self, epoch: int) -> Indices:
         """Return the records that an epoch draws, class by class and pass by pass, as `_lay_out` says."""

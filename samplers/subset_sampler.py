@@ -1,6 +1,7 @@
 """Some of the records, each as often as it is listed."""
 
 import operator
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from .shuffle import Shuffle
 from .stripe import Tail
 
 __all__ = ["SubsetSampler"]
+
+# What the arguments mean, besides the shuffles they name; the next number for a change of any index at any place.
+_VERSION: Final = 1
 
 
 class SubsetSampler(OrderedSampler):
@@ -62,6 +66,7 @@ class SubsetSampler(OrderedSampler):
         order = {} if self._shuffle is None else self._shuffle.identity()
         return {
             "kind": "subset",
+            "version": _VERSION,
             "num_records": self._num_records,
             "listed": len(self._indices),
             "indices": digest(self._indices),

@@ -18,8 +18,8 @@ __all__ = ["WeightedSampler"]
 
 _U64 = npt.NDArray[np.uint64]
 
-# Version of the draws: which numbers a seed gives. Golden values pin it.
-_DRAW_VERSION: Final = 1
+# Which draws a seed gives; the next number for a change of any.
+_VERSION: Final = 1
 
 
 class WeightedSampler(OrderedSampler):
@@ -79,11 +79,11 @@ class WeightedSampler(OrderedSampler):
         """Return, ready for JSON, all that decides the global order."""
         return {
             "kind": "weighted",
+            "version": _VERSION,
             "num_records": self._num_records,
             "num_samples": self.global_length,
             "weights": self._digest,
             "replacement": self._table is not None,
-            "draw_version": _DRAW_VERSION,
             "seed": seed_as_json(self._seed),
         }
 

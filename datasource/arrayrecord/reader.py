@@ -122,8 +122,8 @@ class ShardReader:
           CorruptShardError: The record is damaged.
         """
         data, address = self._read_unchecked(record)
-        if self._checksums is not None:
-            self._check_crc(record, data)
+        if self._checksums is not None and (found := self._crc32c(data)) != self._checksums[record]:
+            raise self._explain_crc(record, found)
         return data, address
 
     def _read_unchecked(self, record: int) -> tuple[bytes, int]:
@@ -170,8 +170,10 @@ class ShardReader:
         checked: list[tuple[Ints, Ints, Ints]] = []
         found = self._open_chunks(chunks, records, sizes, lambda *places: checked.append(places))
         if self._checksums is not None:
-            for record, data in zip(records.tolist(), found.tolist(), strict=True):
-                self._check_crc(record, data)
+            checksums = np.fromiter(map(self._crc32c, found.tolist()), np.uint32, len(found))
+            damaged = np.flatnonzero(checksums != self._checksums[records])
+            if damaged.size:
+                raise self._explain_crc(int(records[damaged[0]]), int(checksums[damaged[0]]))
         if note is not None:
             for places in checked:
                 note(*places)
@@ -181,7 +183,7 @@ class ShardReader:
         """Turn chunks of one record each into the records in them, in place where they are not compressed."""
         if chunks.smallest < _SINGLE.size:
             return self._decode_each(chunks, records, sizes)
-        if self._check == "structure" and (sizes == sizes[0]).all():
+        if self._check != "hash" and (sizes == sizes[0]).all():
             values = self._expect(int(sizes[0]), chunks)
             if values:
                 self._tell(note, records, values, sizes)
@@ -294,18 +296,15 @@ class ShardReader:
             )
         return min(span, stated)
 
-    def _check_crc(self, record: int, data: bytes) -> None:
+    def _explain_crc(self, record: int, found: int) -> CorruptShardError:
         assert self._checksums is not None
-        found, stored = self._crc32c(data), int(self._checksums[record])
-        if found != stored:
-            offset = to_physical(self._starts[record])
-            raise CorruptShardError(
-                f"the record's CRC32C is {found:#010x}, the record index says {stored:#010x}: the record is damaged. Copy the "
-                "file again, or leave it out",
-                self.path,
-                record,
-                offset,
-            )
+        return CorruptShardError(
+            f"the record's CRC32C is {found:#010x}, the record index says {int(self._checksums[record]):#010x}: the record is "
+            "damaged. Copy the file again, or leave it out",
+            self.path,
+            record,
+            to_physical(self._starts[record]),
+        )
 
     def _check_hashes(self, chunk: memoryview) -> None:
         header = parse_header(chunk)

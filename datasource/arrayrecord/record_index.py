@@ -8,12 +8,13 @@ Layout, little-endian; the arrays start at multiples of 64 bytes::
 
     0   b"arrayfeed.index\\n"
     16  u64 n, the bytes of the description; u32 its CRC32C; u32 0
-    32  the description, JSON: {"version": 1, "shards": [{"name", "records", "bytes", "footer", "footer_hash", "crc32c"}, ...]}
+    32  the description, JSON: {"version": 1, "shards": [{"name", "records", "bytes", "footer", "signature", "crc32c"}, ...]}
         starts       int64, records + 1 for each shard: logical position of each record's chunk, and of the footer
         sizes        int64, one a record: its bytes
         checksums    uint32, one a record: CRC32C of its bytes
 
-``crc32c`` of a shard covers its parts of the three arrays.
+``crc32c`` covers a shard's parts of the three arrays; ``signature`` is a digest of the headers of its first chunk, its last and
+its footer, each of which holds a hash of its chunk: a shard written anew has others, even where its records are as long.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import secrets
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,7 @@ import numpy.typing as npt
 
 from ..errors import DataError
 from .blocks import to_logical, to_physical
-from .chunk import CHUNK_HEADER_BYTES, parse_header
+from .chunk import CHUNK_HEADER_BYTES
 from .crc import load_crc32c
 from .file import ShardFile
 from .index import ShardIndex
@@ -58,7 +60,7 @@ class IndexedShard:
     index: ShardIndex
     checksums: npt.NDArray[np.uint32]
     file_bytes: int
-    footer_hash: int
+    signature: str
     crc32c: int
 
     def mismatch(self, file: ShardFile) -> str:
@@ -71,8 +73,8 @@ class IndexedShard:
         footer = int(self.index.starts[-1])
         if not 0 <= footer <= to_logical(file.file_bytes) - CHUNK_HEADER_BYTES:
             return "the index is damaged"
-        if parse_header(file.read(footer, CHUNK_HEADER_BYTES)).header_hash != self.footer_hash:
-            return "the shard's footer is another than the index was made of"
+        if _sign(file, self.index) != self.signature:
+            return "the shard is another than the index was made of"
         return ""
 
 
@@ -95,7 +97,9 @@ class RecordIndex:
         total = sum(counts)
         starts, sizes, checksums = _places(int(data[16:24].view("<u8")[0]), total, len(counts))
         if data.size != checksums + 4 * total or min(counts, default=0) < 0:
-            raise DataError(f"a record index of {total} records cannot have {data.size} bytes; make it again", path, None, 0)
+            raise DataError(
+                f"a record index of {total} records cannot have {data.size} bytes; make it again with `arrayfeed index`", path
+            )
         self._starts = data[starts : starts + 8 * (total + len(counts))].view("<i8")
         self._sizes = data[sizes : sizes + 8 * total].view("<i8")
         self._checksums = data[checksums:].view("<u4")
@@ -121,7 +125,7 @@ class RecordIndex:
             ShardIndex(self._starts[first + number : last + number + 1], self._sizes[first:last], None, last - first),
             self._checksums[first:last],
             int(shard["bytes"]),
-            int(shard["footer_hash"]),
+            str(shard["signature"]),
             int(shard["crc32c"]),
         )
 
@@ -146,14 +150,13 @@ def write_record_index(
             raise DataError("its chunks hold several records each (group_size > 1); only one a chunk is indexed", shard.path)
         found = (index.starts.astype("<i8"), index.decoded_sizes.astype("<i8"), checksums.astype("<u4"))
         arrays.append(found)
-        footer = int(index.starts[-1])
         described.append(
             {
                 "name": name,
                 "records": index.num_records,
                 "bytes": shard.file_bytes,
-                "footer": to_physical(footer),
-                "footer_hash": parse_header(shard.read(footer, CHUNK_HEADER_BYTES)).header_hash,
+                "footer": to_physical(int(index.starts[-1])),
+                "signature": _sign(shard, index),
                 "crc32c": _checksum(found),
             }
         )
@@ -196,6 +199,13 @@ def _places(description_bytes: int, records: int, shards: int) -> tuple[int, int
 
 def _align(place: int) -> int:
     return -(-place // _ALIGNMENT) * _ALIGNMENT
+
+
+def _sign(file: ShardFile, index: ShardIndex) -> str:
+    digest = blake2b(digest_size=8)
+    for chunk in (0, -2, -1) if index.num_records else (-1,):
+        digest.update(file.read(int(index.starts[chunk]), CHUNK_HEADER_BYTES))
+    return digest.hexdigest()
 
 
 def _checksum(arrays: Sequence[npt.NDArray[Any]]) -> int:

@@ -14,11 +14,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..columns import Columns
 from ..errors import CorruptShardError
 from ..memory import Extents
 from ..shards import Paths, Shard, expand_paths
 from ..source import BaseSource, Indices
+from ..structure import Columns
 from .cache import GroupCache
 from .file import Io
 from .places import Places

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import SchemaError
-from ..example.varint import encode_varint, encode_varints
 from ..example.wire import WireValues, serialize_example
 from ..features import FeaturesDict, Leaf
-from ..varint import decode_varint
+from ..varint import decode_varint, encode_packed, encode_varint
 from .columns import take_row
 from .payload import find_short_way
 
@@ -142,7 +141,7 @@ def _make_cell(key: str, values: WireValues) -> tuple[bytes, int]:
         payload, frame = values[0], "bytes"
     elif isinstance(values, np.ndarray) and values.size:
         if values.dtype == np.int64:
-            payload, frame = encode_varints(values.reshape(-1).view(np.int64)), "int64"
+            payload, frame = encode_packed(values.reshape(-1).view(np.int64)), "int64"
         else:
             payload, frame = values.astype("<f4", copy=False).tobytes(), "float"
     else:

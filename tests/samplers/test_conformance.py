@@ -45,7 +45,14 @@ class TestEverySampler:
         for shard, tail in [(ShardOptions(), "uneven"), (ShardOptions(1, 3), "pad"), (ShardOptions(2, 3), "drop")]:
             sampler = build(num_epochs=3, shard=shard, tail=tail)
             end = sampler.epoch_length
-            for start, stop in [(0, 0), (0, 1), (3, 40), (end - 3, end + 4), (2 * end - 1, 2 * end), (3 * end - 2, 3 * end)]:
+            for start, stop in [
+                (0, 0),
+                (0, 1),
+                (3, 40),
+                (end - 3, end + 4),
+                (2 * end - 1, 2 * end),
+                (3 * end - 2, 3 * end),
+            ]:
                 stop = min(stop, start + 60)
                 assert sampler.block(start, stop).tolist() == [sampler[position] for position in range(start, stop)]
                 assert sampler.block(start, stop).dtype == np.int64
@@ -103,7 +110,7 @@ class TestEverySampler:
         """NumPy's integers are welcome; floats, text and slices are type errors."""
         sampler = build()
 
-        assert sampler[np.int32(4)] == sampler[4]  # type: ignore[call-overload]
+        assert sampler[np.int32(4)] == sampler[4]
         for wrong in (1.0, "1", None, slice(0, 2)):
             with pytest.raises(TypeError):
                 sampler[wrong]  # type: ignore[index]
@@ -148,8 +155,10 @@ class TestEverySampler:
         """All ranks have equally many positions: the whole rounds of the order."""
         order = one_epoch(build())
         for world, batch in [(2, None), (3, None), (5, 4)]:
-            samplers = ranks(build, world, tail="drop", batch_size=batch) if batch and takes_batch_size(build) else ranks(
-                build, world, tail="drop"
+            samplers = (
+                ranks(build, world, tail="drop", batch_size=batch)
+                if batch and takes_batch_size(build)
+                else ranks(build, world, tail="drop")
             )
             step = world * (batch if batch and takes_batch_size(build) else 1)
             assert {sampler.epoch_length for sampler in samplers} == {len(order) // step * step // world}
@@ -157,7 +166,7 @@ class TestEverySampler:
                 assert one_epoch(sampler) == order[: len(order) // step * step][rank::world]
 
     def test_pad_marks_what_it_repeats(self, build: Build) -> None:
-        """All ranks have equally many positions; under the mask each place comes once, real ones first on every rank."""
+        """All ranks have equally many positions; under the mask each place comes once, real ones first on each rank."""
         order = one_epoch(build())
         for world in WORLDS:
             masked: list[list[int]] = []
@@ -261,6 +270,15 @@ class TestEverySampler:
         sampler.set_epoch(10**12)
 
         assert len(json.dumps(sampler.state_dict(10**9 * sampler.epoch_length + 7))) < 1000
+
+    def test_far_epochs_are_as_good_as_near_ones(self, build: Build) -> None:
+        """Epochs up to 2**62 have orders of their own, and blocks across them are their positions one by one."""
+        sampler = build(num_epochs=2)
+        for epoch in (2**31, 2**62 - 2):
+            sampler.set_epoch(epoch)
+            end = sampler.epoch_length
+            assert sampler.block(end - 5, end + 5).tolist() == [sampler[position] for position in range(end - 5, end + 5)]
+            assert sampler.epoch_of(end) == epoch + 1
 
     def test_set_epoch_begins_the_epoch_anew(self, build: Build) -> None:
         """Whatever state was loaded, `set_epoch` starts that epoch at its first position."""

@@ -35,8 +35,8 @@ def _bucket_order(**options: Any) -> OrderedSampler:
     return BucketBatchSampler(LENGTHS, boundaries=[10, 30], batch_sizes=[8, 4, 2], **({"lanes": 2} | options)).sampler
 
 
-# 97 records: no rank count or batch size divides it. Where an order is laid out for a number of ranks, that is fixed, so
-# that samplers of one case and of different ranks share their order.
+# 97 records: no rank count or batch size divides it. Where an order is laid out for a number of ranks, that is fixed,
+# so that samplers of one case and of different ranks share their order.
 CASES: dict[str, Build] = {
     "index": lambda **options: IndexSampler(97, shuffle=True, **options),
     "index_in_order": lambda **options: IndexSampler(97, **options),
@@ -62,7 +62,14 @@ CASES: dict[str, Build] = {
 }
 
 # Those in which every record of the source comes exactly once an epoch.
-ONCE = ("index", "index_in_order", "index_long", "sequential", "block_shuffle", "block_shuffle_long", "weighted_once") + (
+ONCE = (
+    "index",
+    "index_in_order",
+    "index_long",
+    "sequential",
+    "block_shuffle",
+    "block_shuffle_long",
+    "weighted_once",
     "mixture",
     "mixture_weighted",
     "stratified_natural",
