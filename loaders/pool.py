@@ -110,7 +110,11 @@ class WorkerPool:
         self._needs_main = False
         start = BOARD_BYTES
         if method != "fork":
-            self._packed, self._needs_main = payload.store(self._arena, start)
+            try:
+                self._packed, self._needs_main = payload.store(self._arena, start)
+            except BaseException:
+                self._arena.close()
+                raise
             start += self._packed.used
         start = -(-start // _PAGE_BYTES) * _PAGE_BYTES
         self._slots = Slots(self._arena, start, spare=ahead + num_workers, limit_bytes=limit_bytes)
