@@ -29,7 +29,12 @@ from support.worker_cases import (
     note_start,
 )
 
-pytestmark = pytest.mark.usefixtures("no_leaks")
+pytestmark = [
+    pytest.mark.usefixtures("no_leaks"),
+    # Other tests of this process import JAX, which warns of any fork, and newer Pythons warn of its threads.
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+]
 
 METHODS = ("forkserver", "spawn", "fork")
 

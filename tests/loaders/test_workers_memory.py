@@ -31,7 +31,12 @@ from arrayfeed.samplers import IndexSampler
 from support.equal import difference
 from support.worker_cases import InMemory, Numbers
 
-pytestmark = pytest.mark.usefixtures("no_leaks")
+pytestmark = [
+    pytest.mark.usefixtures("no_leaks"),
+    # Other tests of this process import JAX, which warns of any fork, and newer Pythons warn of its threads.
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+]
 
 LARGE = 20_000  # int64 a record: batches far beyond what is copied out
 
