@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import numpy as np
+
 __all__ = ["CODECS", "CodecError", "decompress"]
 
 #: Compression byte of a chunk -> its name.
@@ -32,11 +34,7 @@ def decompress(codec: int, data: memoryview, size: int) -> bytes | memoryview:
     if size == 0:
         # riegeli writes the frame of an empty buffer or leaves it out; either way nothing is to be read from it.
         return b""
-    try:
-        decoder = _DECODERS[codec]
-    except KeyError:
-        raise CodecError(f"unknown compression {codec:#04x} (known: none, zstd, brotli, snappy)") from None
-    return decoder(data, size)
+    return _DECODERS[codec](data, size)
 
 
 def _decompress_zstd(data: memoryview, size: int) -> bytes:
@@ -62,27 +60,27 @@ def _decompress_zstd(data: memoryview, size: int) -> bytes:
 def _decompress_brotli(data: memoryview, size: int) -> memoryview:
     import cramjam
 
-    out = bytearray(size)
+    out = np.empty(size, np.uint8).data  # not bytearray, which would write all of a size that is a lie
     try:
         count = cramjam.brotli.decompress_into(data, out)
     except cramjam.DecompressionError as error:
         raise CodecError(f"brotli: {error} (expected {size} bytes)") from None
     if count != size:
         raise CodecError(f"brotli gave {count} bytes where {size} are expected")
-    return memoryview(out)
+    return out
 
 
 def _decompress_snappy(data: memoryview, size: int) -> memoryview:
     import cramjam
 
-    out = bytearray(size)
+    out = np.empty(size, np.uint8).data  # not bytearray, which would write all of a size that is a lie
     try:
         count = cramjam.snappy.decompress_raw_into(data, out)
     except cramjam.DecompressionError as error:
         raise CodecError(f"{error} (expected {size} bytes)") from None
     if count != size:
         raise CodecError(f"snappy gave {count} bytes where {size} are expected")
-    return memoryview(out)
+    return out
 
 
 _DECODERS: dict[int, Callable[[memoryview, int], bytes | memoryview]] = {
