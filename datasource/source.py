@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from itertools import pairwise
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload, runtime_checkable
+from typing import Any, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, overload, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -89,13 +90,9 @@ class BaseSource(ABC, Sequence[T]):
     def __getitem__(self, key: Any, /) -> Any:
         if isinstance(key, slice):
             return IndexView(self, range(*key.indices(len(self))))
-        if isinstance(key, (list, tuple)) or (isinstance(key, np.ndarray) and key.ndim > 0):
+        if isinstance(key, (list, tuple, range)) or (isinstance(key, np.ndarray) and key.ndim > 0):
             return self.__getitems__(key)
-        index = operator.index(key)
-        length = len(self)
-        if not -length <= index < length:
-            raise IndexError(f"index {index} is out of range for {self._describe_length()}")
-        return self._read_one(index % length)
+        return self._read_one(self._normalise_one(key))
 
     def __getitems__(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[T]:
         """Return the elements at ``indices`` as a list, in the asked order, duplicates kept (torch's batched read)."""
@@ -133,25 +130,33 @@ class BaseSource(ABC, Sequence[T]):
         return f"{len(self)} elements"
 
     def _normalise(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Indices:
-        """Return ``indices`` as int64 within ``[0, len(self))``, or raise naming the first that does not fit."""
-        array = np.asarray(indices)
+        """Return a copy of ``indices`` as int64 within ``[0, len(self))``, or raise naming the first that does not fit."""
+        # A copy, whatever came: bounds that were checked must hold until the last read, and for ever in a view.
+        array = np.array(indices)
         if array.ndim != 1:
             raise TypeError(f"indices must be one-dimensional, got shape {array.shape}")
-        if array.size == 0:
-            return np.empty(0, np.int64)
         if array.dtype.kind not in "iu":
-            # Python integers past 64 bits, mixed types and floats end here; operator.index names the culprit.
-            for index in indices:
-                self[operator.index(index) : 0]
-            raise TypeError(f"indices must be integers, got {array.dtype}")
+            if array.dtype.kind == "b":
+                raise TypeError("indices must be integers, got bool; np.flatnonzero(mask) gives the indices of a mask")
+            # Python integers past 64 bits, floats and anything else: judged one by one, as single reads are.
+            array = np.array([self._normalise_one(index) for index in indices], np.int64)
         length = len(self)
         bad = (array < -length) | (array >= length)
         if bad.any():
-            index = int(array[bad.argmax()])
-            raise IndexError(f"index {index} is out of range for {self._describe_length()}")
+            raise IndexError(self._out_of_range(int(array[bad.argmax()])))
         result = array.astype(np.int64, copy=False)
         negative = result < 0
         return np.where(negative, result + length, result) if negative.any() else result
+
+    def _normalise_one(self, index: SupportsIndex) -> int:
+        number = operator.index(index)
+        length = len(self)
+        if not -length <= number < length:
+            raise IndexError(self._out_of_range(number))
+        return number % length
+
+    def _out_of_range(self, index: int) -> str:
+        return f"index {index} is out of range for {self._describe_length()}"
 
 
 class IndexView(BaseSource[T]):
@@ -187,13 +192,16 @@ class IndexView(BaseSource[T]):
 
     @property
     def fingerprint(self) -> str:
-        from hashlib import blake2b
-
-        digest = blake2b(self._source.fingerprint.encode(), digest_size=8)
-        if isinstance(self._indices, range):
-            digest.update(f"range {self._indices.start} {len(self._indices)} {self._indices.step}".encode())
+        # However the view was made, by a slice or by select: what counts are the elements and their order.
+        indices = _as_range(self._indices)
+        whole = self._source.fingerprint
+        digest = blake2b(whole.encode(), digest_size=8)
+        if not isinstance(indices, range):
+            digest.update(indices.astype("<i8", copy=False).tobytes())
+        elif indices == range(len(self._source)):
+            return whole
         else:
-            digest.update(self._indices.astype("<i8", copy=False).tobytes())
+            digest.update(f"range {indices.start} {len(indices)} {indices.step}".encode())
         return digest.hexdigest()
 
     def close(self) -> None:
@@ -206,6 +214,16 @@ class IndexView(BaseSource[T]):
             else ".select(...)"
         )
         return f"<{len(self)} of {self._source!r}{which}>"
+
+
+def _as_range(indices: range | Indices) -> range | Indices:
+    """Return indices with a regular step as a range, equal ones always as the same."""
+    if len(indices) < 2:
+        return range(int(indices[0]), int(indices[0]) + 1) if len(indices) else range(0)
+    start, step = int(indices[0]), int(indices[1]) - int(indices[0])
+    if isinstance(indices, range) or (step and (np.diff(indices) == step).all()):
+        return range(start, start + len(indices) * step, step)
+    return indices
 
 
 def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
