@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check --constraint constraints.txt
 SOURCES := cli datasource loaders samplers __init__.py
 
-.PHONY: demo test soak bench lint format types
+.PHONY: demo test soak bench fixtures lint format types
 # Two targets that install into one environment at once would break it.
 .NOTPARALLEL:
 
@@ -24,6 +24,12 @@ soak: $(VENV)/test.stamp
 # The same benchmarks run once, small, as tests; here at full size, with their tables shown.
 bench: $(VENV)/test.stamp $(VENV)/bench.stamp
 	$(BIN)/python -m pytest tests/benchmarks --bench -s
+
+# What TFDS itself writes and reads, for the tests to compare with. TensorFlow stays in an environment of its own.
+fixtures:
+	$(PYTHON) -m venv $(VENV)/fixtures
+	$(VENV)/fixtures/bin/python -m pip install -qq --no-input --disable-pip-version-check ".[fixtures]"
+	$(VENV)/fixtures/bin/python tests/fixtures/make_tfds.py
 
 lint: $(VENV)/test.stamp types
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from .datasource import (
     ArrayRecordDataSource,
+    ArraySource,
     CorruptShardError,
     DataError,
     DatasetExistsError,
@@ -11,16 +12,20 @@ from .datasource import (
     DecodeError,
     ExampleDataSource,
     SchemaError,
+    SequenceSource,
     ShardNotFoundError,
     Source,
+    concatenate,
     features,
     open,
+    zip_sources,
 )
-from .loaders import DataLoader, LoaderStats
+from .loaders import DataLoader, LoaderStats, WorkerError
 from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError
 
 __all__ = [
     "ArrayRecordDataSource",
+    "ArraySource",
     "CorruptShardError",
     "DataError",
     "DataLoader",
@@ -34,11 +39,15 @@ __all__ = [
     "LoaderStats",
     "Sampler",
     "SchemaError",
+    "SequenceSource",
     "SequentialSampler",
     "ShardNotFoundError",
     "ShardOptions",
     "Source",
     "StateError",
+    "WorkerError",
+    "concatenate",
     "features",
     "open",
+    "zip_sources",
 ]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from .. import DataError
+from ..datasource.indexing import build_indexes
 from .info import describe, format_description
 
 __all__ = ["main"]
@@ -42,7 +43,17 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
+
+    index = commands.add_parser("index", help="make the record indexes of a data set, for shards that others wrote")
+    index.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
+    index.add_argument("--in-cache", action="store_true", help="keep them in the user's cache, as where DIR is read-only")
+    index.set_defaults(run=_index)
     return parser
+
+
+def _index(options: argparse.Namespace) -> None:
+    for split, path in build_indexes(options.path, in_cache=options.in_cache or None):
+        print(f"{split}: {path}")
 
 
 def _info(options: argparse.Namespace) -> None:

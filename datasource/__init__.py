@@ -2,6 +2,7 @@
 
 from . import features
 from .arrayrecord import ArrayRecordDataSource
+from .arrays import ArraySource
 from .dataset import open
 from .errors import (
     CorruptShardError,
@@ -15,10 +16,12 @@ from .errors import (
 )
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
+from .views import SequenceSource, concatenate, zip_sources
 from .writing import DatasetWriter
 
 __all__ = [
     "ArrayRecordDataSource",
+    "ArraySource",
     "BaseSource",
     "CorruptShardError",
     "DataError",
@@ -29,8 +32,11 @@ __all__ = [
     "DecodeError",
     "ExampleDataSource",
     "SchemaError",
+    "SequenceSource",
     "ShardNotFoundError",
     "Source",
+    "concatenate",
     "features",
     "open",
+    "zip_sources",
 ]

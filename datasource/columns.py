@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Columns", "map_leaves", "stack"]
+from .structure import Columns, describe_path, join_path, replaced, structure_of
 
-_NUMBERS = (int, float, complex)
+__all__ = ["StructureError", "count_bytes", "stack"]
 
-# What a batch is made of: an array, or a dict, tuple, named tuple or dataclass of columns, as the examples were.
-Columns: TypeAlias = Any
+
+class StructureError(ValueError):
+    """Examples of one batch differ where they must be alike.
+
+    Attributes:
+      message: Which field, and how they differ.
+      places: The two examples, by their place in the batch.
+    """
+
+    def __init__(self, message: str, places: tuple[int, int]) -> None:
+        super().__init__(message, places)
+        self.message = message
+        self.places = places
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
@@ -22,7 +35,8 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
 
         dict, tuple, named tuple, dataclass     the same type, of columns
         array, NumPy scalar, list of numbers    ``np.stack``; dtypes promoted as NumPy promotes them
-        int, float, bool                        int64, float64, bool; uint64 or Python integers where int64 does not reach
+        tensors of torch and JAX                the same, by way of ``np.asarray``
+        int, float, bool                        int64, float64, bool (uint64 where int64 does not reach)
         str, bytes, None, anything else         an object array of shape ``(len(examples),)``
 
     Args:
@@ -30,7 +44,7 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
       path: Where in the example this is, for error messages: ``"image"``, ``"objects/bbox"``.
 
     Raises:
-      ValueError: Structures or shapes differ; names the field, the two shapes, and which examples.
+      StructureError: Structures or shapes differ; names the field, what two of the examples have, and which they are.
     """
     if not examples:
         return np.empty(0)
@@ -38,43 +52,36 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
     if isinstance(first, Mapping):
         for number, example in enumerate(examples):
             if not isinstance(example, Mapping) or example.keys() != first.keys():
-                raise ValueError(_mismatch(path, _structure(first), number, _structure(example)))
-        return {key: stack([e[key] for e in examples], path=f"{path}/{key}" if path else str(key)) for key in first}
+                raise _mismatch(path, f"keys {[*first]}", number, structure_of(example))
+        return {key: stack([e[key] for e in examples], path=join_path(path, key)) for key in first}
     if isinstance(first, tuple):
         for number, example in enumerate(examples):
             if type(example) is not type(first) or len(example) != len(first):
-                raise ValueError(_mismatch(path, f"a tuple of {len(first)}", number, _structure(example)))
+                raise _mismatch(path, structure_of(first), number, structure_of(example))
         names = getattr(first, "_fields", range(len(first)))
-        fields = [stack([e[k] for e in examples], path=f"{path}/{name}".lstrip("/")) for k, name in enumerate(names)]
+        fields = [stack([e[k] for e in examples], path=join_path(path, name)) for k, name in enumerate(names)]
         return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         for number, example in enumerate(examples):
             if type(example) is not type(first):
-                raise ValueError(_mismatch(path, _structure(first), number, _structure(example)))
+                raise _mismatch(path, structure_of(first), number, structure_of(example))
         names = [field.name for field in dataclasses.fields(first)]
-        columns = {n: stack([getattr(e, n) for e in examples], path=f"{path}/{n}".lstrip("/")) for n in names}
-        return dataclasses.replace(first, **columns)
+        return replaced(first, {n: stack([getattr(e, n) for e in examples], path=join_path(path, n)) for n in names})
     return _stack_leaf(examples, path)
 
 
 def _stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
-    if isinstance(examples[0], _NUMBERS) and all(isinstance(example, _NUMBERS) for example in examples):
-        column = np.asarray(examples)
-        if column.dtype.kind != "f" or not all(isinstance(example, int) for example in examples):
-            return column
-        # NumPy takes float64 for integers on both sides of 2**63, and rounds them.
-        with suppress(OverflowError):
-            return np.array(examples, np.uint64)
-    elif isinstance(examples[0], (np.ndarray, np.generic, list, *_NUMBERS)):
-        try:
-            arrays = [np.asarray(example) for example in examples]
-        except ValueError:  # a list that is ragged in itself
-            arrays = []
-        if arrays and all(array.dtype.kind in "biufcmMVO" for array in arrays):
+    first = examples[0]
+    if type(first) is int and all(type(example) is int for example in examples):
+        return _stack_integers(examples)
+    stackable = isinstance(first, (np.ndarray, np.generic, list, int, float, complex)) or hasattr(first, "__array__")
+    if stackable and not any(example is None for example in examples):
+        arrays = [_as_array(example, number, path) for number, example in enumerate(examples)]
+        if all(map(_is_stackable, arrays, examples)):
             shape = arrays[0].shape
             for number, array in enumerate(arrays):
                 if array.shape != shape:
-                    raise ValueError(_mismatch(path, f"shape {shape}", number, f"shape {array.shape}"))
+                    raise _mismatch(path, f"shape {shape}", number, f"shape {array.shape}")
             return np.stack(arrays)
     column = np.empty(len(examples), object)
     for number, example in enumerate(examples):
@@ -82,27 +89,46 @@ def _stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
     return column
 
 
-def _structure(example: object) -> str:
-    if isinstance(example, Mapping):
-        return f"keys {sorted(example, key=str)}"
-    if isinstance(example, tuple):
-        return f"a tuple of {len(example)}"
-    return type(example).__name__
+def _stack_integers(numbers: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Return Python integers as the first of int64, uint64 and objects that holds all: NumPy makes floats of hashes."""
+    low, high = min(numbers), max(numbers)
+    if -(1 << 63) <= low and high < 1 << 63:
+        return np.array(numbers, np.int64)
+    return np.array(numbers, np.uint64 if low >= 0 and high < 1 << 64 else object)
 
 
-def _mismatch(path: str, expected: str, number: int, got: str) -> str:
-    where = f"field {path!r}" if path else "the examples"
-    return f"{where}: example 0 of the batch has {expected}, example {number} has {got}; make them equal in a transform"
+def _is_stackable(array: np.ndarray[Any, Any], example: Any) -> bool:
+    """Whether ``array`` is what ``example`` means: a list of texts is not an array of fixed-width ones."""
+    return array.dtype.kind not in "US" or isinstance(example, np.ndarray)
 
 
-def map_leaves(function: Callable[[Any], Any], columns: Columns) -> Columns:
-    """Return ``columns`` with ``function`` applied to every array (or other leaf); dicts, tuples and dataclasses are kept."""
+def _as_array(example: Any, number: int, path: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(example)
+    except ValueError:
+        raise StructureError(
+            f"{describe_path(path)}: example {number} of the batch is a list of lists of unequal lengths; "
+            "pad it in a transform",
+            (number, number),
+        ) from None
+
+
+def _mismatch(path: str, expected: str, number: int, got: str) -> StructureError:
+    return StructureError(
+        f"{describe_path(path)}: example 0 of the batch has {expected}, example {number} has {got}; "
+        "make them equal in a transform",
+        (0, number),
+    )
+
+
+def count_bytes(columns: Columns) -> int:
+    """Return about how much memory ``columns`` takes: arrays exactly, texts by their length, other objects by 64 bytes."""
+    if isinstance(columns, np.ndarray):
+        return columns.nbytes + (sum(map(count_bytes, columns.flat)) if columns.dtype == object else 0)
+    if isinstance(columns, (str, bytes)):
+        return len(columns)
     if isinstance(columns, Mapping):
-        return {key: map_leaves(function, value) for key, value in columns.items()}
-    if isinstance(columns, tuple):
-        fields = [map_leaves(function, value) for value in columns]
-        return type(columns)(*fields) if hasattr(columns, "_fields") else tuple(fields)
-    if dataclasses.is_dataclass(columns) and not isinstance(columns, type):
-        names = [field.name for field in dataclasses.fields(columns)]
-        return dataclasses.replace(columns, **{name: map_leaves(function, getattr(columns, name)) for name in names})
-    return function(columns)
+        return sum(map(count_bytes, columns.values()))
+    if isinstance(columns, (tuple, list)):
+        return sum(map(count_bytes, columns))
+    return int(getattr(columns, "nbytes", 64))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import Literal, TypeAlias, overload
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, TypedDict, Unpack, overload
 
 from .arrayrecord import ArrayRecordDataSource
 from .arrayrecord.file import Io
 from .arrayrecord.reader import Check
+from .arrayrecord.record_index import RecordIndex
 from .errors import DatasetIncompleteError, DatasetNotFoundError
 from .examples import ExampleDataSource
+from .features import Decoders, with_decoders, with_options
+from .indexing import find_index
 from .shards import slice_shards
 from .tfds import DatasetInfo, shard_paths
 from .tfds.splits import Split, resolve_split
@@ -23,32 +27,46 @@ Path: TypeAlias = str | os.PathLike[str]
 Opened: TypeAlias = ExampleDataSource | ArrayRecordDataSource
 
 
+class Options(TypedDict, total=False):
+    """The options of ``open`` that do not change what kind of thing it gives; see there."""
+
+    name: str
+    features: Iterable[str] | None
+    decoders: Decoders | None
+    text: Literal["bytes", "str"]
+    sequences: Literal["list", "array"]
+    channels: Literal["stored", "declared"]
+    io: Io
+    check: Check
+
+
 @overload
 def open(
-    path: Path, *, split: None = None, name: str = "", raw: Literal[False] = False, io: Io = "mmap", check: Check = "structure"
+    path: Path, *, split: None = None, raw: Literal[False] = False, **options: Unpack[Options]
 ) -> dict[str, ExampleDataSource]: ...
 @overload
-def open(
-    path: Path, *, split: str | Split, name: str = "", raw: Literal[False] = False, io: Io = "mmap", check: Check = "structure"
-) -> ExampleDataSource: ...
+def open(path: Path, *, split: str | Split, raw: Literal[False] = False, **options: Unpack[Options]) -> ExampleDataSource: ...
 @overload
 def open(
-    path: Path, *, split: None = None, name: str = "", raw: Literal[True], io: Io = "mmap", check: Check = "structure"
+    path: Path, *, split: None = None, raw: Literal[True], **options: Unpack[Options]
 ) -> dict[str, ArrayRecordDataSource]: ...
 @overload
-def open(
-    path: Path, *, split: str | Split, name: str = "", raw: Literal[True], io: Io = "mmap", check: Check = "structure"
-) -> ArrayRecordDataSource: ...
+def open(path: Path, *, split: str | Split, raw: Literal[True], **options: Unpack[Options]) -> ArrayRecordDataSource: ...
 
 
 def open(
     path: Path,
     *,
     split: str | Split | None = None,
-    name: str = "",
     raw: bool = False,
+    name: str = "",
+    features: Iterable[str] | None = None,
+    decoders: Decoders | None = None,
+    text: Literal["bytes", "str"] = "bytes",
+    sequences: Literal["list", "array"] = "list",
+    channels: Literal["stored", "declared"] = "stored",
     io: Io = "mmap",
-    check: Check = "structure",
+    check: Check = "crc",
 ) -> Opened | dict[str, Opened] | dict[str, ExampleDataSource] | dict[str, ArrayRecordDataSource]:
     """Open a data set that TFDS prepared or ``DatasetWriter`` wrote. Needs no TensorFlow.
 
@@ -64,28 +82,42 @@ def open(
       split: A split string, or what ``even_splits`` gives; None for a dict of all splits. A selection of nothing is empty.
       name: ``"name"``, ``"name/config"``, ``"name:version"``, where parts of the version may be ``*``.
       raw: Give records as they are stored, ``bytes``, instead of examples.
+      features: Names of the features to decode, ``"objects/bbox"`` for one inside another; None for all.
+      decoders: By name of feature, nested as the features are: ``SkipDecoding()`` for the stored bytes, or a function of the
+        stored value and the feature.
+      text: ``"str"`` decodes texts from UTF-8.
+      sequences: ``"array"`` joins sequences of equally shaped elements to one array.
+      channels: ``"declared"`` gives images the number of channels that their feature states, whatever the file has.
       io, check: How shards are read and how closely they are checked; see ``ArrayRecordDataSource``.
 
     Raises:
       DatasetNotFoundError: The path is no data set; says what is there instead.
       DatasetIncompleteError: A writer began it and did not finish.
       DataError: A file of the description cannot be understood; names it.
-      ValueError: There is no such split, lists those there are; or the split string cannot be read.
+      ValueError: There is no such split or feature, lists those there are; or the split string cannot be read.
     """
     directory = find_dataset(path, name) if name else pathlib.Path(path)
     _refuse_other(directory)
     info = DatasetInfo.read(directory)
+    wanted_features = info.features if features is None else info.features.select(features)
+    if (text, sequences, channels) != ("bytes", "list", "stored"):
+        wanted_features = with_options(wanted_features, text=text, sequences=sequences, channels=channels)
+    if decoders:
+        wanted_features = with_decoders(wanted_features, decoders)
     lengths = {each.name: each.shard_lengths for each in info.splits}
 
     def open_one(wanted: str | Split) -> Opened:
         shards, counts = [], []
+        indexes: dict[str, RecordIndex | None] = {}
         for part in resolve_split(wanted, lengths):
+            indexes[part.split] = indexes.get(part.split) or find_index(directory, info, part.split)
             paths = [os.fspath(each) for each in shard_paths(directory, info, part.split)]
             for shard, count in slice_shards(paths, lengths[part.split], part.start, part.stop):
                 shards.append(shard)
                 counts.append(count)
-        records = ArrayRecordDataSource.from_lengths(shards, counts, io=io, check=check)
-        return records if raw else ExampleDataSource(records, info.features, name=f"{info.name}/{wanted}")
+        found = [index for index in indexes.values() if index is not None]
+        records = ArrayRecordDataSource.from_lengths(shards, counts, io=io, check=check, indexes=found)
+        return records if raw else ExampleDataSource(records, wanted_features, name=f"{info.name}/{wanted}")
 
     return {each.name: open_one(each.name) for each in info.splits} if split is None else open_one(split)
 

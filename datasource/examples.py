@@ -8,11 +8,11 @@ from hashlib import blake2b
 from typing import Any
 
 from .arrayrecord.source import ArrayRecordDataSource
-from .columns import Columns
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
 from .source import BaseSource, Indices
+from .structure import Columns
 
 __all__ = ["ExampleDataSource"]
 

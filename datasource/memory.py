@@ -39,7 +39,8 @@ class Extents:
       smallest: No range is shorter than this.
       owners: Whatever must live as long as the memory is used.
 
-    A part of the ranges keeps the bounds of all, so that cutting a batch into small ones checks and derives nothing again.
+    A slice of the ranges keeps the bounds of all, so that cutting a batch into small ones checks and derives nothing again. A
+    choice of some has its own: the ranges of one size, among others.
     """
 
     __slots__ = ("_views", "base", "offsets", "owners", "sizes", "smallest", "span")
@@ -115,7 +116,9 @@ class Extents:
         return self.offsets.size
 
     def __getitem__(self, places: slice | npt.NDArray[Any]) -> Extents:
-        part = Extents(self.base, self.offsets[places], self.sizes[places], self.span, self.smallest, self.owners)
+        sizes = self.sizes[places]
+        smallest = self.smallest if isinstance(places, slice) or not sizes.size else int(sizes.min())
+        part = Extents(self.base, self.offsets[places], sizes, self.span, smallest, self.owners)
         part._views = self._views
         return part
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from os import PathLike
 from types import TracebackType
-from typing import Any, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, overload, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from .columns import Columns, stack
+from .columns import stack
+from .structure import Columns
 
-__all__ = ["BaseSource", "IndexView", "Indices", "Source"]
+if TYPE_CHECKING:
+    from .views.cache import CacheView
+
+__all__ = ["BaseSource", "Indices", "Source"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 T_co = TypeVar("T_co", covariant=True)
 
 Indices: TypeAlias = npt.NDArray[np.int64]
@@ -37,12 +42,13 @@ class Source(Protocol[T_co]):
 
 
 class BaseSource(ABC, Sequence[T]):
-    """A random-access sequence, complete once ``_read_one`` and ``__len__`` are given.
+    """A random-access sequence, complete once ``_read_one``, ``__len__`` and ``fingerprint`` are given.
 
         source[3], source[-1], source[np.int64(3)]      one element
         source[10:20:2]                                 a lazy view; reads nothing
         source[[3, 1, 1]], source[np.array([3, 1])]     a list, in the asked order, duplicates kept
         source.read_batch([3, 1, 1])                    the same elements as columns, each with a leading batch axis
+        source.map(f).cache(), a + b, source.batch(32)  lazy views: sources again, with all of the above
 
     An index outside ``-len(self) <= index < len(self)`` raises ``IndexError``, one that is no integer ``TypeError``.
     Sources are safe to read from many threads, after ``fork``, and pickle without the data they read.
@@ -75,21 +81,37 @@ class BaseSource(ABC, Sequence[T]):
     def fingerprint(self) -> str:
         """A short hexadecimal digest of what is read and in which order: equal for equal sources, stable over processes."""
 
+    def _sources(self) -> tuple[BaseSource[Any], ...]:
+        """Return the sources that this one reads from; none where it reads files or memory."""
+        return ()
+
+    def _at(self, indices: range | Indices) -> BaseSource[T]:
+        """Return a view of the elements at ``indices``, all within bounds."""
+        from .views.index import IndexView
+
+        return IndexView(self, indices)
+
+    def _origin(self, index: int) -> str:
+        """Return in words which element of which source ``0 <= index < len(self)`` is, for errors."""
+        return f"element {index} of {self!r}"
+
     def close(self) -> None:
-        """Release files and mappings. Reading afterwards raises ``ValueError``."""
+        """Release files and mappings, of a view's sources too. Reading afterwards raises ``ValueError``."""
+        for source in self._sources():
+            source.close()
 
     # -- the contract ---------------------------------------------------------------------------------------------
 
     @overload
     def __getitem__(self, key: int, /) -> T: ...
     @overload
-    def __getitem__(self, key: slice, /) -> IndexView[T]: ...
+    def __getitem__(self, key: slice, /) -> BaseSource[T]: ...
     @overload
     def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> list[T]: ...
 
     def __getitem__(self, key: Any, /) -> Any:
         if isinstance(key, slice):
-            return IndexView(self, range(*key.indices(len(self))))
+            return self._at(range(*key.indices(len(self))))
         if isinstance(key, (list, tuple, range)) or (isinstance(key, np.ndarray) and key.ndim > 0):
             return self.__getitems__(key)
         return self._read_one(self._normalise_one(key))
@@ -106,23 +128,126 @@ class BaseSource(ABC, Sequence[T]):
         """Return ``read_batch(indices[bounds[k] : bounds[k + 1]])`` for each ``k``: cheaper, for small batches."""
         return self._read_batches(self._normalise(indices), bounds)
 
-    def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> IndexView[T]:
-        """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
-
-        The view holds the indices (8 bytes each); a regular step, as in ``source[a:b:c]``, costs nothing.
-        """
-        return IndexView(self, self._normalise(indices))
-
     def __iter__(self) -> Iterator[T]:
-        # By blocks: reading many at once is several times cheaper than one by one, and 64 are soon there.
-        for start in range(0, len(self), 64):
-            yield from self._read_many(np.arange(start, min(start + 64, len(self)), dtype=np.int64))
+        # By blocks, because reading many at once is several times cheaper than one by one; small ones first, because the
+        # caller may want a few only.
+        start, size = 0, 1
+        while start < len(self):
+            stop = min(start + size, len(self))
+            yield from self._read_many(np.arange(start, stop, dtype=np.int64))
+            start, size = stop, min(2 * size, 64)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    # -- views: lazy, and sources themselves; imported when used, because they are built on this class --------------
+
+    def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> BaseSource[T]:
+        """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
+
+        The view holds the indices (8 bytes each); a regular step, as in ``source[a:b:c]``, costs nothing.
+        """
+        return self._at(self._normalise(indices))
+
+    def map(self, function: Callable[[T], U]) -> BaseSource[U]:
+        """Return a lazy view of ``function(element)``, called at every read.
+
+        What ``function`` raises passes as it is, with a note that says for which element of which source. Pickles where
+        ``function`` does. Its name is part of the fingerprint, what it does is not.
+        """
+        from .views.map import MapView
+
+        return MapView(self, (function,))
+
+    def batch(self, size: int, *, drop_last: bool = False) -> BaseSource[Columns]:
+        """Return a lazy view of ``size >= 1`` neighbouring elements at a time, as columns; the last may have fewer.
+
+        Raises:
+          ValueError: ``size`` is below 1.
+        """
+        from .views.batch import BatchView
+
+        return BatchView(self, size, size, drop_last=drop_last)
+
+    def window(self, size: int, stride: int = 1) -> BaseSource[Columns]:
+        """Return a lazy view of ``size >= 1`` neighbours, as columns, from every ``stride``-th element on; whole ones only.
+
+        Raises:
+          ValueError: ``size`` or ``stride`` is below 1.
+        """
+        from .views.batch import BatchView
+
+        return BatchView(self, size, stride, drop_last=True)
+
+    def unbatch(self) -> BaseSource[Any]:
+        """Return a lazy view of the rows of a source of columns, which all have the same number of rows, but for the last.
+
+        Reads the first and the last element at once, to count their rows. Reading one row reads all of its batch; caching
+        the batches makes that cheap.
+
+        Raises:
+          ValueError: There are more rows in the last batch than in the first; when read: in a batch are not as many.
+          TypeError: The elements are no columns.
+        """
+        from .views.unbatch import unbatch
+
+        return unbatch(self)
+
+    def enumerate(self, start: int = 0) -> BaseSource[tuple[int, T]]:
+        """Return a lazy view of ``(start + index, element)``; a slice or selection of it keeps the numbers."""
+        from .views.zip import enumerate_source
+
+        return enumerate_source(self, start)
+
+    def cache(self, max_bytes: int = 1 << 30, *, path: str | PathLike[str] | None = None) -> CacheView[T]:
+        """Return a view that keeps what was read, in memory or in the file ``path``, up to ``max_bytes``.
+
+        See ``CacheView`` for what is kept, who shares it, and what a file guarantees.
+
+        Raises:
+          ValueError: ``max_bytes`` is negative.
+          DataError: The file is something else, or belongs to another source.
+        """
+        from .views.cache import CacheView
+
+        return CacheView(self, max_bytes, path)
+
+    @overload
+    def split(self, parts: int | Sequence[float], *, seed: int | None = None) -> list[BaseSource[T]]: ...
+    @overload
+    def split(self, parts: Mapping[str, float], *, seed: int | None = None) -> dict[str, BaseSource[T]]: ...
+
+    def split(
+        self, parts: int | Sequence[float] | Mapping[str, float], *, seed: int | None = None
+    ) -> list[BaseSource[T]] | dict[str, BaseSource[T]]:
+        """Return disjoint views that together have every element once, each in the source's order.
+
+            source.split(3)                                     three, whose lengths differ by 1 at most
+            source.split([0.8, 0.2], seed=0)                    shares of the whole, elements drawn at random
+            source.split({"train": 0.9, "val": 0.1}, seed=0)    the same, by name
+            source.split([50_000, 10_000])                      counts
+
+        Args:
+          parts: How many, or their shares (floats, sum 1), or their counts (integers, sum ``len(source)``).
+          seed: None cuts neighbours apart as they come. An integer decides by its hash with the index where an element goes:
+            the same on every machine, with every version of Python and NumPy; takes 8 bytes an element.
+
+        Raises:
+          ValueError: The parts are no such numbers; says what they sum up to.
+        """
+        from .views.split import split
+
+        return split(self, parts, seed)
+
+    def __add__(self, other: object) -> BaseSource[Any]:
+        if not isinstance(other, BaseSource):
+            return NotImplemented
+        from .views.concatenate import concatenate
+
+        return concatenate(self, other)
 
     # -- helpers --------------------------------------------------------------------------------------------------
 
@@ -157,82 +282,3 @@ class BaseSource(ABC, Sequence[T]):
 
     def _out_of_range(self, index: int) -> str:
         return f"index {index} is out of range for {self._describe_length()}"
-
-
-class IndexView(BaseSource[T]):
-    """Some elements of a source, by number; made by slicing and ``select``. Reads nothing until asked.
-
-    Views of views collapse into one: however deep, an element costs one lookup.
-    """
-
-    def __init__(self, source: BaseSource[T], indices: range | Indices) -> None:
-        inner = source._indices if isinstance(source, IndexView) else None
-        self._source: BaseSource[T] = source._source if isinstance(source, IndexView) else source
-        self._indices: range | Indices = indices if inner is None else _compose(inner, indices)
-
-    def __len__(self) -> int:
-        return len(self._indices)
-
-    def _read_one(self, index: int) -> T:
-        return self._source._read_one(int(self._indices[index]))
-
-    def _read_many(self, indices: Indices) -> list[T]:
-        return self._source._read_many(self._lookup(indices))
-
-    def _read_columns(self, indices: Indices) -> Columns:
-        return self._source._read_columns(self._lookup(indices))
-
-    def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
-        return self._source._read_batches(self._lookup(indices), bounds)
-
-    def _lookup(self, indices: Indices) -> Indices:
-        if isinstance(self._indices, range):
-            return indices * self._indices.step + self._indices.start
-        return self._indices[indices]
-
-    @property
-    def fingerprint(self) -> str:
-        # However the view was made, by a slice or by select: what counts are the elements and their order.
-        indices = _as_range(self._indices)
-        whole = self._source.fingerprint
-        digest = blake2b(whole.encode(), digest_size=8)
-        if not isinstance(indices, range):
-            digest.update(indices.astype("<i8", copy=False).tobytes())
-        elif indices == range(len(self._source)):
-            return whole
-        else:
-            digest.update(f"range {indices.start} {len(indices)} {indices.step}".encode())
-        return digest.hexdigest()
-
-    def close(self) -> None:
-        self._source.close()
-
-    def __repr__(self) -> str:
-        which = (
-            f"[{self._indices.start}:{self._indices.stop}:{self._indices.step}]"
-            if isinstance(self._indices, range)
-            else ".select(...)"
-        )
-        return f"<{len(self)} of {self._source!r}{which}>"
-
-
-def _as_range(indices: range | Indices) -> range | Indices:
-    """Return indices with a regular step as a range, equal ones always as the same."""
-    if len(indices) < 2:
-        return range(int(indices[0]), int(indices[0]) + 1) if len(indices) else range(0)
-    start, step = int(indices[0]), int(indices[1]) - int(indices[0])
-    if isinstance(indices, range) or (step and (np.diff(indices) == step).all()):
-        return range(start, start + len(indices) * step, step)
-    return indices
-
-
-def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
-    """Return ``outer[inner]``."""
-    if isinstance(inner, range):
-        start, stop, step = inner.start, inner.stop, inner.step
-        if isinstance(outer, range):
-            # An empty range, or one that runs down past 0, has ends that are no positions; len() is what counts.
-            first = outer.start + start * outer.step
-            return range(first, first + len(inner) * step * outer.step, step * outer.step)
-        return outer[start : None if stop < 0 else stop : step] if len(inner) else outer[:0]
-    return np.asarray(inner) * outer.step + outer.start if isinstance(outer, range) else outer[inner]

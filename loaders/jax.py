@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..datasource.columns import Columns, map_leaves
+from ..datasource.structure import Columns, map_leaves
 
 __all__ = ["to_jax"]
 
@@ -24,4 +24,4 @@ def _to_array(leaf: Any) -> Any:
     if not isinstance(leaf, np.ndarray) or leaf.dtype.kind in "OSUMm":
         return leaf
     # Copied, not borrowed: on a CPU, JAX would otherwise alias memory that the user may write to.
-    return jax.device_put(np.array(leaf, dtype=jax.dtypes.canonicalize_dtype(leaf.dtype)))
+    return jax.device_put(np.array(leaf, dtype=jax.dtypes.canonicalize_dtype(leaf.dtype.newbyteorder("="))))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import operator
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..datasource.source import Source
 from ..samplers import IndexSampler, Sampler
-from .fetch import Fetcher
+from .fetch import Fetcher, describe_source
 from .plan import BatchPlan, Cursor
-from .prefetch import Prefetcher
-from .runs import Made, RunMaker
-from .state import Place, read_state, write_state
+from .progress import Progress
+from .state import place_of, read_state, write_state
 from .stats import LoaderStats, StopWatch
+from .workers import StartMethod, Workers, WorkerType
+
+if TYPE_CHECKING:
+    from .workers import Passing
 
 __all__ = ["DataLoader"]
 
@@ -39,11 +44,25 @@ class DataLoader:
       drop_last: Leave out an epoch's last batch where it is short, so that all have the same shape.
       collate_fn: List of examples -> batch, in place of stacking.
       num_epochs: Epochs in a pass; None is endless.
-      num_workers: 0. The loader works in this process, ahead in a thread.
-      prefetch_factor: How many batches to work ahead, small ones counted by 2 MiB; 0 works in the caller's thread only.
+      num_workers: Processes or threads that make batches; 0 works in this process, ahead in one thread. The batches are the
+        same for any number.
+      worker_type: ``"process"``, or ``"thread"`` where transforms release the GIL.
+      prefetch_factor: How many batches each worker works ahead, small ones counted by 2 MiB; 0, without workers, works in the
+        caller's thread only.
+      multiprocessing_context: How processes are started. ``"forkserver"``, the default, forks them from a clean process that
+        has one thread; ``"spawn"`` starts an interpreter for each; ``"fork"`` needs nothing to be picklable, and is unsafe
+        once this process has threads.
+      worker_init_fn: Called in each worker process with its number, before its first batch.
+      timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
+    What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
+    or view looks at it any more; after a ``fork``, child and parent must not both use a batch from before it.
+
+    Worker processes start with the first batch and live as long as the loader, over all passes: ``close`` ends them, and so
+    do garbage collection and the end of this process, however it ends. One that dies is replaced, and its batches are made
+    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
     and with a note that names the record. Nothing is lost: the next ``next`` tries the same batch again.
@@ -62,26 +81,43 @@ class DataLoader:
         collate_fn: Callable[[list[Any]], Any] | None = None,
         num_epochs: int | None = 1,
         num_workers: int = 0,
+        worker_type: WorkerType = "process",
         prefetch_factor: int = 2,
+        multiprocessing_context: StartMethod | None = None,
+        worker_init_fn: Callable[[int], None] | None = None,
+        timeout: float = 0,
         output: Output = "numpy",
     ) -> None:
-        _check_arguments(source, batch_size, shuffle, sampler, num_epochs, num_workers, prefetch_factor)
         self.dataset = source
-        self.batch_size = batch_size
+        self.batch_size = _check_count("batch_size", batch_size, at_least=1)
         self.drop_last = drop_last
-        self.num_epochs = num_epochs
-        self.num_workers = num_workers
-        self.prefetch_factor = prefetch_factor
-        self.sampler: Sampler = IndexSampler(len(source), shuffle=shuffle, seed=seed) if sampler is None else sampler
-        self._fetcher = Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn)
+        self.num_epochs = None if num_epochs is None else _check_count("num_epochs", num_epochs, at_least=1)
+        self.num_workers = _check_count("num_workers", num_workers, at_least=0)
+        self.prefetch_factor = _check_count("prefetch_factor", prefetch_factor, at_least=0)
+        _check_source(source)
+        if sampler is None:
+            sampler = IndexSampler(len(source), shuffle=shuffle, seed=seed)
+        else:
+            _check_sampler(sampler, source, shuffle, self.num_epochs)
+        self.sampler: Sampler = sampler
+        self._sampler_epoch = sampler.epoch
         self._convert = _converter(output)
-        self._plan = BatchPlan(self.sampler.epoch_length, batch_size, drop_last)
+        self._plan = BatchPlan(sampler.epoch_length, self.batch_size, drop_last)
+        self._progress = Progress(
+            place_of(sampler), num_epochs=self.num_epochs, batch_size=self.batch_size, shard=sampler.shard
+        )
         self._watch = StopWatch()
-        # The latest iterator started at _anchor and stands at _cursor; the next one will start at _next.
-        self._latest: weakref.ref[_LoaderIterator] | None = None
-        self._anchor = self._next = Place(0, 0, 0)
-        self._cursor = Cursor(0, 0)
-        self._loaded = False
+        self._workers = Workers(
+            Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
+            sampler,
+            self._watch,
+            count=self.num_workers,
+            kind=worker_type,
+            prefetch_factor=self.prefetch_factor,
+            method=multiprocessing_context,
+            init=worker_init_fn,
+            timeout_s=timeout,
+        )
 
     def __len__(self) -> int:
         if self.num_epochs is None:
@@ -89,70 +125,50 @@ class DataLoader:
         return self.num_epochs * self._plan.batches_per_epoch
 
     def __iter__(self) -> Iterator[Any]:
-        iterator = _LoaderIterator(self)
-        self._latest = weakref.ref(iterator)
-        return iterator
+        if self.sampler.epoch != self._sampler_epoch:
+            # Lightning and others set the sampler's epoch, and mean the loader's.
+            self._sampler_epoch = self.sampler.epoch
+            self._progress.set_epoch(self._sampler_epoch)
+        return _LoaderIterator(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass begin with ``epoch >= 0``. Never needed: epochs advance by themselves.
+        """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
 
-        After ``load_state_dict`` in the middle of that same epoch the position is kept, so that the usual
+        After ``load_state_dict`` the place in the pass is kept where the pass began with that same epoch, so that the usual
         ``loader.set_epoch(epoch)`` at the head of a training loop does no harm on resuming.
         """
-        if epoch < 0:
-            raise ValueError(f"epoch must be >= 0, got {epoch}")
-        if self._next.epoch != epoch:
-            self._seek(Place(epoch, 0, epoch))
-
-    # -- state ----------------------------------------------------------------------------------------------------
+        if not 0 <= operator.index(epoch) < 1 << 62:
+            raise ValueError(f"epoch is {epoch}; it must lie in 0 <= epoch < 2**62")
+        self._progress.set_epoch(operator.index(epoch))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the stream stands: plain JSON, under 1 kB, the same on every rank at the same step.
+        """Return where the stream stands: plain JSON, under 2 kB, the same on every rank at the same step.
 
-        Counts what was delivered, whatever was read ahead. Of several iterators the one that was made last is told about.
+        Counts what was delivered, whatever was read ahead; of several iterators, by the one that was made last. With the last
+        batch of a pass in hand the pass is not over: resumed, it has nothing left, and the one after it is the next epoch's.
         """
-        shard = self.sampler.shard
-        place = self._anchor.advance(self._plan.normalise(self._cursor), shard.index, shard.count)
-        return write_state(place, self.dataset, self.sampler)
+        return write_state(self._progress.place, self.dataset, self.sampler)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where ``state`` was taken, in constant time: in the next pass, and at once in one that is under way.
 
-        The batch size, transforms and prefetching may differ from the ones it was saved with.
+        The batch size, the number of ranks, transforms and prefetching may differ from the ones it was saved with.
 
         Raises:
           StateError: It was saved over another data set, seed or order; says which differs. The loader is unchanged then.
         """
-        self._seek(read_state(state, self.dataset, self.sampler))
-        self._loaded = True
+        self._progress.load(read_state(state, self.dataset, self.sampler))
+
+    def close(self) -> None:
+        """End the worker processes. Batches stay valid, and the next pass starts new ones. May be called twice."""
+        self._workers.close()
 
     def stats(self) -> LoaderStats:
         """Return what was delivered so far, and how long training waited for it."""
         return self._watch.read()
 
     def __repr__(self) -> str:
-        return f"DataLoader({self.dataset!r}, batch_size={self.batch_size}, sampler={self.sampler!r})"
-
-    # -- for the iterator -----------------------------------------------------------------------------------------
-
-    def _seek(self, place: Place) -> None:
-        """Let the next pass, and the state until then, begin at ``place``."""
-        self._anchor = self._next = place
-        self._cursor = place.to_cursor(self.sampler.shard.index, self.sampler.shard.count)
-
-    def _claim(self) -> tuple[Cursor, int | None]:
-        """Return where a pass starts and the epoch it ends before; the pass after it starts there."""
-        self._seek(self._next)
-        self._loaded = False
-        if self.num_epochs is None:
-            self._next = Place(self._cursor.epoch + 1, 0, self._cursor.epoch + 1)
-            return self._cursor, None
-        # A pass resumed in its middle ends where it would have; one saved at its very end is over.
-        end = self._next.first_epoch + self.num_epochs
-        if end <= self._plan.normalise(self._cursor).epoch:
-            end = self._plan.normalise(self._cursor).epoch + self.num_epochs
-        self._next = Place(end, 0, end)
-        return self._cursor, end
+        return f"DataLoader({describe_source(self.dataset)}, batch_size={self.batch_size}, sampler={self.sampler!r})"
 
 
 class _LoaderIterator(Iterator[Any]):
@@ -161,95 +177,103 @@ class _LoaderIterator(Iterator[Any]):
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
         self._previous: float | None = None
-        self._start()
-
-    def _start(self) -> None:
-        """Begin where the loader stands."""
-        self._cursor, self._end_epoch = self._loader._claim()
+        self._runs: Passing | None = None
         self._ready: deque[tuple[Any, Cursor, int]] = deque()
-        self._runs: Iterator[Made] | None = None
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pass = self._loader._progress.begin()
+        self._cursor = self._pass.start
         self._finished = False
+        self._drop()
 
     def __next__(self) -> Any:
         asked = time.perf_counter()
         loader = self._loader
-        latest = loader._latest is not None and loader._latest() is self
-        if latest and loader._loaded:
-            self._drop_runs()
-            self._start()
-        if not self._ready:
-            self._refill()
-        batch, self._cursor, records = self._ready.popleft()
-        if latest:
-            loader._cursor = self._cursor
-        if loader._convert is not None:
-            batch = loader._convert(batch)
+        try:
+            if loader._progress.is_stale(self._pass):
+                self._begin()
+            if not self._ready and not self._refill():
+                loader._progress.finish(self._pass)
+                raise StopIteration
+            batch, cursor, records = self._ready[0]
+            if loader._convert is not None:
+                batch = loader._convert(batch)
+            self._ready.popleft()
+            loader._progress.deliver(self._pass, cursor)
+            self._cursor = cursor
+        except StopIteration:
+            raise
+        except BaseException:
+            # An error in its turn, or Ctrl-C at any point: the next ``next`` starts anew behind the last batch delivered.
+            self._drop()
+            raise
         loader._watch.delivered(records)
         self._previous = loader._watch.waited(asked, self._previous)
         return batch
 
-    def _refill(self) -> None:
-        """Get the next batches, at least one; raises what stands in the way, in its turn."""
-        if self._error is not None:
-            # What was read ahead is dropped: the batch that failed is tried again when the next one is asked for.
-            error, self._error = self._error, None
-            self._drop_runs()
-            raise error
-        if self._finished:
-            raise StopIteration
-        if self._runs is None or (isinstance(self._runs, Prefetcher) and self._runs.forked):
-            self._runs = self._open_runs()
-        made = next(self._runs, None)
-        if made is None:
-            self._finished = True
-            raise StopIteration
-        bounds, self._error = made.run.bounds, made.error
-        for batch, start, stop in zip(made.batches, bounds, bounds[1:], strict=False):
-            self._ready.append((batch, Cursor(made.run.epoch, stop), stop - start))
-        if not self._ready:
-            self._refill()
+    def _refill(self) -> bool:
+        """Get the next batches, at least one; return False if there are none left. Raises what stands in the way."""
+        while not self._ready:
+            if self._error is not None:
+                raise self._error
+            if self._finished:
+                return False
+            if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
+                self._runs = self._open_runs()
+            made = next(self._runs, None)
+            if made is None:
+                self._finished = True
+                return False
+            self._error = made.error
+            for batch, (start, stop) in zip(made.batches, pairwise(made.run.bounds), strict=False):
+                self._ready.append((batch, Cursor(made.run.epoch, stop), stop - start))
+        return True
 
-    def _open_runs(self) -> Iterator[Made]:
+    def _open_runs(self) -> Passing:
         loader = self._loader
-        maker = RunMaker(loader._fetcher, loader.sampler, loader._watch)
-        runs = loader._plan.cut(loader._plan.normalise(self._cursor), self._end_epoch, maker.max_batches)
-        if loader.prefetch_factor:
-            return Prefetcher(runs, maker.make, ahead=loader.prefetch_factor)
-        return map(maker.make, runs)
+        start = loader._plan.normalise(self._cursor)
+        return loader._workers.open(partial(loader._plan.cut, start, self._pass.end_epoch))
 
-    def _drop_runs(self) -> None:
-        if isinstance(self._runs, Prefetcher):
-            self._runs.close()
-        self._runs = None
+    def _drop(self) -> None:
+        """Forget what was read ahead."""
+        runs, self._runs = self._runs, None
+        self._error = None
+        self._ready.clear()
+        if runs is not None and not isinstance(runs, map):
+            runs.close()
 
 
-def _check_arguments(
-    source: Source[Any],
-    batch_size: int,
-    shuffle: bool,
-    sampler: Sampler | None,
-    num_epochs: int | None,
-    num_workers: int,
-    prefetch_factor: int,
-) -> None:
-    """Raise for anything that could only fail later, or silently mean something else."""
+def _check_count(name: str, value: int, *, at_least: int) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+    if count < at_least or isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {at_least}")
+    return count
+
+
+def _check_source(source: object) -> None:
     if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
-        raise TypeError(f"source needs __len__ and __getitem__, {type(source).__name__} has not both")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"batch_size must be an integer >= 1, got {batch_size!r}")
-    if num_epochs is not None and (not isinstance(num_epochs, int) or num_epochs < 1):
-        raise ValueError(f"num_epochs must be an integer >= 1, or None for endless, got {num_epochs!r}")
-    if prefetch_factor < 0:
-        raise ValueError(f"prefetch_factor must be >= 0, got {prefetch_factor}")
-    if num_workers != 0:
-        raise ValueError(
-            f"num_workers={num_workers}: this version loads in the training process only, ahead in a thread; leave it at 0"
-        )
-    if sampler is not None and shuffle:
-        raise ValueError("shuffle and sampler exclude each other: give the sampler shuffle=True instead")
-    if sampler is not None and not isinstance(sampler, Sampler):
+        raise TypeError(f"source needs __len__ and __getitem__; {type(source).__name__} has not both")
+    if isinstance(source, Mapping):
+        raise TypeError("source is a dict: of splits, perhaps; give the loader one of them")
+
+
+def _check_sampler(sampler: object, source: Source[Any], shuffle: bool, num_epochs: int | None) -> None:
+    """Raise for a sampler that would fail later, or silently mean something else."""
+    if not isinstance(sampler, Sampler):
         raise TypeError(f"sampler must be one of arrayfeed's samplers, got {type(sampler).__name__}")
+    if shuffle:
+        raise ValueError("shuffle and sampler exclude each other: give the sampler shuffle=True instead")
+    if sampler.num_records != len(source):
+        raise ValueError(f"the sampler is made for {sampler.num_records} records, the source has {len(source)}")
+    if sampler.num_epochs not in (1, num_epochs):
+        raise ValueError(
+            f"the sampler has num_epochs={sampler.num_epochs}, the loader num_epochs={num_epochs}; give it to the loader"
+        )
 
 
 def _converter(output: str) -> Callable[[Any], Any] | None:

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from ..datasource.columns import Columns, map_leaves
+from ..datasource.columns import count_bytes
 from ..samplers import Sampler
 from .fetch import Fetcher
 from .plan import Run
@@ -53,13 +51,19 @@ class RunMaker:
         """Return the batches of a run. An error ends it early: the batches before it come all the same, and in their turn."""
         start = time.perf_counter()
         batches: list[Any] = []
-        error = None
+        error: Exception | None = None
         try:
             self._fetch(run, batches)
+        except StopIteration as caught:
+            # Passed on as it is, it would end the user's loop as if all was read.
+            error = RuntimeError("the source, a transform or collate_fn raised StopIteration")
+            error.__cause__ = caught
         except Exception as caught:
             error = caught
         if batches and self._fetcher.takes_runs:
-            self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, _count_bytes(batches[0]))))
+            # Texts may differ: two batches are looked at, and the next run is made to fit.
+            largest = max(count_bytes(batches[0]), count_bytes(batches[-1]))
+            self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, largest)))
         self._watch.fetch_s += time.perf_counter() - start
         return Made(run, batches, error)
 
@@ -77,9 +81,3 @@ class RunMaker:
                 return
         for start, stop in pairwise(bounds):
             batches.append(self._fetcher.fetch(indices[start:stop]))
-
-
-def _count_bytes(batch: Columns) -> int:
-    sizes: list[int] = []
-    map_leaves(lambda leaf: sizes.append(leaf.nbytes) if isinstance(leaf, np.ndarray) else None, batch)
-    return sum(sizes)

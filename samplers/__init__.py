@@ -1,10 +1,38 @@
 """Which record next. Pure index arithmetic over a length; imports nothing of ours."""
 
+from .base import OrderedSampler
+from .batch_sampler import BatchSampler
+from .block_shuffle_sampler import BlockShuffleSampler
+from .bucket_batch_sampler import BucketBatchSampler
 from .errors import StateError
 from .index_sampler import IndexSampler, SequentialSampler
+from .mixture_sampler import MixtureSampler
 from .permutation import Permutation
 from .protocol import Sampler
+from .randomness import RecordRandom
+from .repeated_augmentation import RepeatedAugmentation
 from .shard import ShardOptions
+from .stratified_sampler import StratifiedSampler
 from .stripe import Tail
+from .subset_sampler import SubsetSampler
+from .weighted_sampler import WeightedSampler
 
-__all__ = ["IndexSampler", "Permutation", "Sampler", "SequentialSampler", "ShardOptions", "StateError", "Tail"]
+__all__ = [
+    "BatchSampler",
+    "BlockShuffleSampler",
+    "BucketBatchSampler",
+    "IndexSampler",
+    "MixtureSampler",
+    "OrderedSampler",
+    "Permutation",
+    "RecordRandom",
+    "RepeatedAugmentation",
+    "Sampler",
+    "SequentialSampler",
+    "ShardOptions",
+    "StateError",
+    "StratifiedSampler",
+    "SubsetSampler",
+    "Tail",
+    "WeightedSampler",
+]

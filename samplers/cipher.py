@@ -1,10 +1,11 @@
 """Permutations of many numbers, as a cipher: any number computed alone, nothing stored.
 
-An unbalanced, mixed-radix Feistel network (the "generalised Feistel cipher" of Black and Rogaway, *Ciphers with Arbitrary
-Finite Domains*, CT-RSA 2002). A number is written as ``high * columns + low`` with ``high < rows`` and ``low < columns``;
-each round adds a keyed hash of one half to the other, modulo that half's size. Whatever the hash is, each round can be
-undone, so the whole is a bijection of ``range(rows * columns)``. The two sizes are chosen so that their product exceeds the
-length by little or nothing; a result beyond the length is enciphered again until it falls inside ("cycle walking").
+An unbalanced, mixed-radix Feistel network (the "generalised Feistel cipher" of Black and Rogaway, *Ciphers with
+Arbitrary Finite Domains*, CT-RSA 2002). A number is written as ``high * columns + low`` with ``high < rows`` and ``low
+< columns``; each round adds a keyed hash of one half to the other, modulo that half's size. Whatever the hash is, each
+round can be undone, so the whole is a bijection of ``range(rows * columns)``. The two sizes are chosen so that their
+product exceeds the length by little or nothing; a result beyond the length is enciphered again until it falls inside
+("cycle walking").
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ _CANDIDATES: Final = 1024
 
 
 class Cipher:
-    """A keyed bijection of ``range(length)`` for ``1 <= length < 2**63``. Immutable, thread-safe, a few hundred bytes."""
+    """A keyed bijection of ``range(length)`` for ``1 <= length < 2**63``. Immutable, thread-safe, 2 kB."""
 
     def __init__(self, length: int, key: tuple[int, int]) -> None:
         self.length = length
@@ -155,8 +156,8 @@ def _hash(value: int, factor: int, summand: int, size: int) -> int:
 def _sides(length: int) -> tuple[int, int]:
     """Return two nearly equal sizes whose product is `length` or little more.
 
-    The excess is the number of results that must be enciphered again. The best of up to 1,024 widths from the square root
-    on leaves 2 of 65,537 on average, 109 of 10**9 at worst: hardly a block of 4,096 needs a second turn.
+    The excess is the number of results that must be enciphered again. The best of up to 1,024 widths from the square
+    root on leaves 2 of 65,537 on average, 109 of 10**9 at worst: hardly a block of 4,096 needs a second turn.
     """
     least = isqrt(length - 1) + 1
     rows = np.arange(least, least + min(_CANDIDATES, 1 + least // 2), dtype=np.uint64)

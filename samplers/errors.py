@@ -1,4 +1,4 @@
-"""The error of saved states. What the caller passed wrongly raises ``IndexError``, ``TypeError`` or ``ValueError`` instead."""
+"""The error of saved states. What the caller passed wrongly raises built-in errors instead."""
 
 __all__ = ["StateError"]
 

@@ -7,29 +7,28 @@ import numpy as np
 import numpy.typing as npt
 
 from .base import OrderedSampler, check_count
-from .keys import epoch_keys, root_words, seed_as_json
-from .permutation import MAX_LENGTH, ORDER_VERSION, Permutation
+from .permutation import MAX_LENGTH
 from .protocol import Indices
 from .shard import ShardOptions
+from .shuffle import Shuffle
 from .stripe import Tail
-from .table import TABLE_LIMIT, shuffled_rows
 
 __all__ = ["IndexSampler", "SequentialSampler"]
 
-_PURPOSE: Final = "arrayfeed.shuffle"
-# Tables of at most this many numbers are made and kept at a time: 128 kB.
-_ROWS_NUMBERS: Final = 1 << 16
+# What the arguments mean, besides the shuffles they name; the next number for a change of any index at any place.
+_VERSION: Final = 1
 
 
 class IndexSampler(OrderedSampler):
     """Every record once an epoch, shuffled over the whole data set or in sequence.
 
-    A shuffled epoch is a permutation keyed by a hash of seed and epoch, computed where it is asked for. It is the same order
-    for any number of ranks, which take turns in it.
+    A shuffled epoch is a permutation keyed by a hash of seed and epoch, computed where it is asked for. It is the same
+    order for any number of ranks, which take turns in it.
 
     Memory: constant; at most 256 kB of tables where there are at most 65,536 records, nothing above. Construction and
-    ``sampler[position]`` cost microseconds at any length. (The first position of a short epoch makes that epoch's table: up
-    to 0.3 ms with a vectorised `np.sort`.) Picklable in a few hundred bytes. See `Sampler` for positions, ranks and threads.
+    ``sampler[position]`` cost microseconds at any length. (The first position of a short epoch makes that epoch's
+    table: up to 0.3 ms with a vectorised `np.sort`.) Picklable in a few hundred bytes. See `Sampler` for positions,
+      ranks and threads.
 
     Args:
       num_records: Records of the source, ``0 <= num_records < 2**63``. An empty source gives an empty sampler.
@@ -59,10 +58,7 @@ class IndexSampler(OrderedSampler):
         if check_count("num_records", num_records) > MAX_LENGTH:
             raise ValueError(f"num_records is {num_records}; it must be below 2**63")
         super().__init__(operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
-        self._shuffle = bool(shuffle)
-        self._seed = operator.index(seed)
-        self._root = root_words(self._seed, _PURPOSE)
-        self._kept: tuple[int, Permutation] | None = None
+        self._shuffle = Shuffle(self.num_records, seed) if shuffle else None
 
     @property
     def num_records(self) -> int:
@@ -81,52 +77,33 @@ class IndexSampler(OrderedSampler):
             raise IndexError(f"index {index} is out of range for {self.num_records} records")
         place = index
         if self._shuffle:
-            permutation = self._permutation(self._epoch if epoch is None else operator.index(epoch))
+            permutation = self._shuffle.of(self._epoch if epoch is None else operator.index(epoch))
             place = int(permutation.inverse(np.array([index], np.int64))[0])
         position, owner = divmod(place, self.shard.count)
         return position if owner == self.shard.index and position < self._epoch_length else None
 
     def identity(self) -> dict[str, object]:
         """Return, ready for JSON, all that decides the global order."""
-        fields: dict[str, object] = {"kind": "index", "num_records": self.num_records, "shuffle": self._shuffle}
-        if self._shuffle:
-            fields |= {"order_version": ORDER_VERSION, "seed": seed_as_json(self._seed)}
-        return fields
+        order = {} if self._shuffle is None else self._shuffle.identity()
+        return {
+            "kind": "index",
+            "version": _VERSION,
+            "num_records": self.num_records,
+            "shuffle": self._shuffle is not None,
+            **order,
+        }
 
     def _order(self, epoch: int, places: Indices) -> Indices:
-        return self._permutation(epoch).forward(places) if self._shuffle else places
-
-    def _order_at(self, epoch: int, place: int) -> int:
-        return self._permutation(epoch)[place] if self._shuffle else place
+        return self._shuffle.of(epoch).forward(places) if self._shuffle else places
 
     def _order_across(self, epochs: npt.NDArray[np.int64], places: Indices) -> Indices:
-        if not self._shuffle:
-            return places
-        length = self.num_records
-        if length > TABLE_LIMIT:
-            return super()._order_across(epochs, places)
-        # Many short epochs at once. `epochs` ascend, since positions do.
-        indices = np.empty(len(places), np.int64)
-        first, step = int(epochs[0]), max(1, _ROWS_NUMBERS // length)
-        for row in range(first, int(epochs[-1]) + 1, step):
-            start, stop = np.searchsorted(epochs, [row, row + step])
-            rows = shuffled_rows(epoch_keys(self._root, np.arange(row, min(row + step, int(epochs[-1]) + 1))), length)
-            indices[start:stop] = rows[epochs[start:stop] - row, places[start:stop]]
-        return indices
+        return self._shuffle.across(epochs, places) if self._shuffle else places
 
-    def _permutation(self, epoch: int) -> Permutation:
-        # Two threads may both make it; both make the same one. One attribute, so that the pair is read at once.
-        kept = self._kept
-        if kept is None or kept[0] != epoch:
-            first, second = epoch_keys(self._root, np.array([epoch], np.int64))
-            self._kept = kept = (epoch, Permutation(self.num_records, (int(first[0]), int(second[0]))))
-        return kept[1]
-
-    def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_kept": None}
+    def _order_at(self, epoch: int, place: int) -> int:
+        return self._shuffle.of(epoch)[place] if self._shuffle else place
 
     def __repr__(self) -> str:
-        order = f"shuffle=True, seed={self._seed}" if self._shuffle else "shuffle=False"
+        order = f"shuffle=True, seed={self._shuffle.seed}" if self._shuffle else "shuffle=False"
         return (
             f"{type(self).__name__}({self.num_records}, {order}, num_epochs={self._num_epochs}, shard={self.shard}, "
             f"tail={self.tail!r})"

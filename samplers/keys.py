@@ -60,21 +60,20 @@ def mix_words(words: _U64) -> _U64:
 def epoch_keys(root: tuple[int, int, int, int], epochs: npt.NDArray[np.int64]) -> tuple[_U64, _U64]:
     """Return the two key words of each epoch, as two arrays of the shape of `epochs`.
 
-    For one root, each word is a bijection of the epoch: no two epochs of a seed share a key.
+    For one root, either word is a bijection of the epoch: no two epochs of a seed share a key.
     """
-    start = epochs.astype(np.uint64)
-    first, second = start * np.uint64(GOLDEN), start * np.uint64(GOLDEN)
+    first = epochs.astype(np.uint64)
+    first *= np.uint64(GOLDEN)
     first += np.uint64(root[0])
-    second += np.uint64(root[1])
     mix_words(first)
-    mix_words(second)
-    first ^= np.uint64(root[2])
-    second ^= np.uint64(root[3])
-    return mix_words(first), mix_words(second)
+    first += np.uint64(root[1])
+    second = mix_words(first ^ np.uint64(root[2]))
+    second += np.uint64(root[3])
+    return first, second
 
 
 def seed_as_json(seed: int) -> int | str:
-    """Return a seed as a state stores it: itself while every JSON reader keeps it exact, else hexadecimal or a digest."""
+    """Return a seed as a state stores it: itself where every JSON reader keeps it, else hexadecimal or a digest."""
     if abs(seed) < 1 << 53:
         return seed
     text = hex(seed)

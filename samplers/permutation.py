@@ -12,8 +12,8 @@ from .table import TABLE_LIMIT, shuffled_rows
 
 __all__ = ["MAX_LENGTH", "ORDER_VERSION", "Permutation"]
 
-# What a key means. Golden values in the tests pin it; a change of any image of any key needs the next number, which saved
-# states carry and compare.
+# What a key means. Golden values in the tests pin it; a change of any image of any key needs the next number, which
+# saved states carry and compare.
 ORDER_VERSION: Final = 1
 MAX_LENGTH: Final = (1 << 63) - 1
 

@@ -18,19 +18,24 @@ Mask = npt.NDArray[np.bool_]
 class Sampler(Protocol):
     """Says which record comes next, on this rank, at every position of every epoch.
 
-    A *global order* of `global_length` places exists once an epoch, the same on all ranks. Rank `r` of `w` (`shard`) takes
-    every `w`-th place of it. Positions count this rank's places over all epochs, from the start of the base epoch on:
+    A *global order* of `global_length` places exists once an epoch, the same on all ranks. Rank `r` of `w` (`shard`)
+    takes every `w`-th place of it. Positions count this rank's places over all epochs, from the start of the base epoch
+    on:
 
         epoch of position p          epoch + p // epoch_length
         its place on this rank       q = p % epoch_length
         its place in global order    q * w + r          (padding, if at or beyond global_length)
 
-    So once every rank has used ``q`` places of an epoch, the first ``q * w`` global places are used and no other: that one
-    number is where any other number of ranks goes on.
+    So once every rank has used ``q`` places of an epoch, the first ``q * w`` global places are used and no other: that
+    one number is where any other number of ranks goes on.
 
     Everything is a pure function of the constructor's arguments and the base epoch: nothing moves by being read, two
     iterators are independent, and threads may share a sampler as long as none calls `set_epoch` or `load_state_dict`.
     """
+
+    @property
+    def num_records(self) -> int:
+        """Records of the source; every index is below it."""
 
     @property
     def epoch(self) -> int:

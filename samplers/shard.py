@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 __all__ = ["ShardOptions"]
 
-# Pairs of variables that hold rank and world size; the first pair that is set decides. torchrun's stand first: it is often
-# itself started by one of the others, once a machine. SLURM's stand last: mpirun starts its own helpers with srun, and what
-# they start inherits the helpers' numbers.
+# Pairs of variables that hold rank and world size; the first pair that is set decides. torchrun's stand first: it is
+# often itself started by one of the others, once a machine. SLURM's stand last: mpirun starts its own helpers with
+# srun, and what they start inherits the helpers' numbers.
 _TORCHRUN = ("RANK", "WORLD_SIZE")
 _MPI = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
@@ -53,8 +53,8 @@ class ShardOptions:
             MPI                 OMPI_COMM_WORLD_*, PMI_*, MV2_COMM_WORLD_*
             SLURM               SLURM_PROCID, SLURM_STEP_NUM_TASKS (or SLURM_NTASKS)
 
-        A SLURM batch script that starts Python without ``srun`` has the job's task count in its environment but runs once;
-        it counts as one process.
+        A SLURM batch script that starts Python without ``srun`` has the job's task count in its environment but runs
+        once; it counts as one process.
 
         Args:
           environ: The environment; `os.environ` by default.

@@ -8,7 +8,7 @@ from typing import Final
 from .errors import StateError
 from .shard import ShardOptions
 
-__all__ = ["STATE_VERSION", "describe_difference", "fingerprint", "read_state", "write_state"]
+__all__ = ["STATE_VERSION", "check_same", "count_of", "fingerprint", "read_state", "sampler_of", "write_state"]
 
 STATE_VERSION: Final = 1
 
@@ -29,13 +29,11 @@ def write_state(identity: Mapping[str, object], *, first_epoch: int, epoch: int,
     }
 
 
-def read_state(
-    identity: Mapping[str, object], state: Mapping[str, object], shard: ShardOptions, tail: str
-) -> tuple[int, int, int]:
-    """Return first epoch, epoch and global place of a state that fits `identity`.
+def sampler_of(state: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the identity of the sampler that a state was saved from.
 
     Raises:
-      StateError: If it does not fit, or is no state.
+      StateError: If it is no state of this version.
     """
     if not isinstance(state, Mapping):
         raise StateError(f"a sampler's state is a dict; this is {type(state).__name__}")
@@ -47,10 +45,19 @@ def read_state(
     saved = state.get("sampler")
     if not isinstance(saved, Mapping):
         raise StateError("the state has no 'sampler'; it was not written by a sampler's state_dict()")
-    difference = describe_difference(saved, identity)
-    if difference:
-        raise StateError(f"the state belongs to another order: {difference}. Build the sampler as it was, or start a new epoch")
-    first_epoch, epoch, place = (_count(state, name) for name in ("first_epoch", "epoch", "global_place"))
+    return saved
+
+
+def read_state(
+    identity: Mapping[str, object], state: Mapping[str, object], shard: ShardOptions, tail: str
+) -> tuple[int, int, int]:
+    """Return first epoch, epoch and global place of a state that fits `identity`.
+
+    Raises:
+      StateError: If it does not fit, or is no state.
+    """
+    check_same(sampler_of(state), identity)
+    first_epoch, epoch, place = (count_of(state, name) for name in ("first_epoch", "epoch", "global_place"))
     if epoch < first_epoch:
         raise StateError(f"the state is in epoch {epoch}, before its first epoch {first_epoch}")
     if tail != "uneven" and place % shard.count:
@@ -61,18 +68,27 @@ def read_state(
     return first_epoch, epoch, place
 
 
-def describe_difference(saved: Mapping[str, object], present: Mapping[str, object]) -> str:
-    """Return which fields of two identities differ, and how; empty if none does."""
+def check_same(saved: Mapping[str, object], present: Mapping[str, object]) -> None:
+    """Raise StateError if two identities differ, telling how."""
     names = [*present, *(name for name in saved if name not in present)]
-    return "; ".join(
+    differences = [
         f"{name} was {saved.get(name, 'absent')!r}, here it is {present.get(name, 'absent')!r}"
         for name in names
-        if saved.get(name, None) != present.get(name, None)
-    )
+        if saved.get(name) != present.get(name)
+    ]
+    if differences:
+        raise StateError(
+            f"the state belongs to another order: {'; '.join(differences)}. Build the sampler as it was, or start a new epoch"
+        )
 
 
-def _count(state: Mapping[str, object], name: str) -> int:
+def count_of(state: Mapping[str, object], name: str) -> int:
+    """Return a whole number from a state, ``0 <= number < 2**62``.
+
+    Raises:
+      StateError: If there is no such number.
+    """
     value = state.get(name)
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise StateError(f"the state's {name!r} is {value!r}; it must be a whole number, 0 <= {name} < 2**63")
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise StateError(f"the state's {name!r} is {value!r}; it must be a whole number, 0 <= {name} < 2**62")
     return value

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from .keys import GOLDEN, mix_words
+from .keys import GOLDEN, MULTIPLIER, mix_words
 
 __all__ = ["TABLE_LIMIT", "shuffled_rows"]
 
@@ -13,15 +13,17 @@ __all__ = ["TABLE_LIMIT", "shuffled_rows"]
 TABLE_LIMIT: Final = 1 << 16
 
 _LOW = np.uint64(TABLE_LIMIT - 1)
+_HALF = np.uint64(32)
+_MULTIPLIER = np.uint64(MULTIPLIER)
 _CHUNK = 1 << 16  # words in flight at a time: 512 kB stay in a core's second-level cache
 
 
 def shuffled_rows(keys: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]], length: int) -> npt.NDArray[np.uint16]:
     """Return one permutation of ``range(length)`` a row, each under its own key.
 
-    Every number gets a keyed 48-bit hash, and a row is its numbers in the order of their hashes. The number itself is the
-    low part of the sorted word, so that no two words are equal and any sorting algorithm gives the same row. (Two hashes
-    tie once in 2**48 pairs; the smaller number then stands first.)
+    Every number gets a keyed 48-bit hash, and a row is its numbers in the order of their hashes. The number itself is
+    the low part of the sorted word, so that no two words are equal and any sorting algorithm gives the same row. (Two
+    hashes tie once in 2**48 pairs; the smaller number then stands first.)
 
     Args:
       keys: Two arrays of shape ``[rows]``.
@@ -36,13 +38,15 @@ def shuffled_rows(keys: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]], l
     spread = mix_words(numbers * np.uint64(GOLDEN))
     step = max(1, _CHUNK // max(1, length))
     for start in range(0, len(first), step):
-        part = slice(start, start + step)
-        words = spread ^ first[part, None]
-        mix_words(words)
-        words += second[part, None]
-        mix_words(words)
+        words = spread ^ first[start : start + step, None]
+        words *= _MULTIPLIER
+        words ^= words >> _HALF
+        words += second[start : start + step, None]
+        words *= _MULTIPLIER
+        words ^= words >> _HALF
+        words *= _MULTIPLIER
         words &= ~_LOW
         words |= numbers
         words.sort(axis=1)
-        rows[part] = words & _LOW
+        rows[start : start + step] = words  # the low 16 bits
     return rows

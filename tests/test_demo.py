@@ -19,7 +19,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     directory = tmp_path_factory.mktemp("demo")
     for _ in range(2):
         command = [sys.executable, "-W", "error", str(ROOT / "notebooks" / "demo.py")]
-        run = subprocess.run(command, cwd=directory, check=True, stdout=subprocess.PIPE, text=True, timeout=110)
+        run = subprocess.run(command, cwd=directory, check=True, stdout=subprocess.PIPE, text=True, timeout=300)
     return run.stdout, directory
 
 

@@ -40,9 +40,9 @@ def test_a_child_process_is_seen_until_it_is_reaped() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memfd and /dev/shm are Linux's")
 def test_shared_memory_is_seen_as_a_name_a_descriptor_and_a_mapping() -> None:
-    """A segment in /dev/shm counts, and so does nameless memory while it is open or mapped."""
+    """A segment of ours in /dev/shm counts, and so does nameless memory while it is open or mapped."""
     before = Resources.now()
-    segment = shared_memory.SharedMemory(create=True, size=64)
+    segment = shared_memory.SharedMemory(f"arrayfeed-test-{os.getpid()}", create=True, size=64)
     assert f"/dev/shm/{segment.name}" in left_since(before)
     segment.close()
     segment.unlink()

@@ -67,7 +67,8 @@ def test_importing_arrayfeed_imports_numpy_and_nothing_else(tmp_path: Path) -> N
     code = "import sys; before = set(sys.modules); import arrayfeed; print(*sorted(set(sys.modules) - before))"
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, timeout=60)
-    imported = {name.partition(".")[0] for name in run.stdout.split()}
+    # numpy.random is compiled by Cython, which registers modules of its own beside it.
+    imported = {name.partition(".")[0] for name in run.stdout.split() if "cython" not in name}
 
     assert imported - sys.stdlib_module_names <= {"arrayfeed", "numpy"}
     assert "arrayfeed" in imported

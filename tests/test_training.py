@@ -30,7 +30,7 @@ def test_a_source_is_a_dataset_for_torchs_own_loader(digits: Path, how: list[str
     In a process of its own, as a user's script is: forking this one, with its threads, is what no script would do.
     """
     command = [sys.executable, "-W", "error", train_torch.__file__, str(digits), *how]
-    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
 
     assert float(run.stdout) > 0.93
 

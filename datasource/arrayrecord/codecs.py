@@ -58,28 +58,27 @@ def _decompress_zstd(data: memoryview, size: int) -> bytes:
 
 
 def _decompress_brotli(data: memoryview, size: int) -> memoryview:
-    import cramjam
+    from cramjam import brotli
 
-    out = np.empty(size, np.uint8).data  # not bytearray, which would write all of a size that is a lie
-    try:
-        count = cramjam.brotli.decompress_into(data, out)
-    except cramjam.DecompressionError as error:
-        raise CodecError(f"brotli: {error} (expected {size} bytes)") from None
-    if count != size:
-        raise CodecError(f"brotli gave {count} bytes where {size} are expected")
-    return out
+    return _decompress_into(brotli.decompress_into, "brotli", data, size)
 
 
 def _decompress_snappy(data: memoryview, size: int) -> memoryview:
-    import cramjam
+    from cramjam import snappy
+
+    return _decompress_into(snappy.decompress_raw_into, "snappy", data, size)
+
+
+def _decompress_into(decode: Callable[[memoryview, memoryview], int], name: str, data: memoryview, size: int) -> memoryview:
+    from cramjam import DecompressionError
 
     out = np.empty(size, np.uint8).data  # not bytearray, which would write all of a size that is a lie
     try:
-        count = cramjam.snappy.decompress_raw_into(data, out)
-    except cramjam.DecompressionError as error:
-        raise CodecError(f"{error} (expected {size} bytes)") from None
+        count = decode(data, out)
+    except DecompressionError as error:
+        raise CodecError(f"{name}: {error} (expected {size} bytes)") from None
     if count != size:
-        raise CodecError(f"snappy gave {count} bytes where {size} are expected")
+        raise CodecError(f"{name} gave {count} bytes where {size} are expected")
     return out
 
 

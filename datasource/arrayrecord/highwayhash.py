@@ -5,7 +5,7 @@ multiply and permute", arXiv:1612.06257). Its state is four vectors of four 64-b
 packets of 32 bytes, each packet depending on the one before. So one message cannot be vectorised, but any number of
 them run in lockstep: here a lane is an array with one element for each message.
 
-Cost on one core of a 2-core AMD EPYC (L2 1 MiB), medians, buffer in cache:
+Cost on one core of a 2-core AMD EPYC (L2 1 MiB), shared with others (runs differ by half), medians, buffer in cache:
 
     messages    bytes each    messages/s    MB/s
          128           800       180,000     144

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -25,13 +26,15 @@ from .chunk import (
     decode_record,
     parse_header,
 )
+from .crc import load_crc32c
 from .file import Io, ShardFile, open_file
 from .highwayhash import hash_many
-from .index import IndexFormatError, read_index
+from .index import IndexFormatError, ShardIndex, read_index
+from .record_index import IndexedShard
 
 __all__ = ["Check", "ShardReader"]
 
-Check = Literal["structure", "hash"]
+Check = Literal["structure", "crc", "hash"]
 Ints = npt.NDArray[np.int64]
 Note: TypeAlias = Callable[[Ints, Ints, Ints], None]
 
@@ -60,20 +63,48 @@ class ShardReader:
       ShardNotFoundError, CorruptShardError, DataError: see ``ArrayRecordDataSource``.
     """
 
-    def __init__(self, path: str, *, io: Io, check: Check, max_chunk_bytes: int, cache: GroupCache) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        io: Io,
+        check: Check,
+        max_chunk_bytes: int,
+        cache: GroupCache,
+        indexed: IndexedShard | None = None,
+    ) -> None:
         self.path = path
         self._check = check
         self._max_chunk_bytes = max_chunk_bytes
         self._cache = cache
         self._file = open_file(path, io)
-        try:
-            self.index = read_index(self._file.read, self._file.file_bytes, check_hash=check == "hash")
-        except IndexFormatError as error:
-            raise CorruptShardError(error.message, path, None, error.offset) from None
+        self._checksums: npt.NDArray[np.uint32] | None = None
+        self.index = self._believe(indexed) or self._read_index()
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self._starts = self.index.starts.data
         self._sizes = self.index.decoded_sizes.data
         self._base = 0 if self._file.mapping is None else self._file.mapping.ctypes.data
+
+    def _believe(self, indexed: IndexedShard | None) -> ShardIndex | None:
+        """Return the index that was made of this file, if it still fits."""
+        if indexed is None:
+            return None
+        if reason := indexed.mismatch(self._file):
+            warnings.warn(
+                f"{self.path}: the record index is not used, {reason}; make it again with `arrayfeed index`",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
+        if self._check == "crc":
+            self._crc32c, self._checksums = load_crc32c(), indexed.checksums
+        return indexed.index
+
+    def _read_index(self) -> ShardIndex:
+        try:
+            return read_index(self._file.read, self._file.file_bytes, check_hash=self._check == "hash")
+        except IndexFormatError as error:
+            raise CorruptShardError(error.message, self.path, None, error.offset) from None
 
     @property
     def num_records(self) -> int:
@@ -91,6 +122,12 @@ class ShardReader:
         Raises:
           CorruptShardError: The record is damaged.
         """
+        data, address = self._read_unchecked(record)
+        if self._checksums is not None and (found := self._crc32c(data)) != self._checksums[record]:
+            raise self._explain_crc(record, found)
+        return data, address
+
+    def _read_unchecked(self, record: int) -> tuple[bytes, int]:
         if self.index.record_ends is not None:
             chunks, places = self.index.locate(np.array([record]))
             return self._read_group(int(chunks[0]), record).record(int(places[0])), 0
@@ -131,13 +168,23 @@ class ShardReader:
                 except ChunkError as error:
                     raise self._explain(error, int(records[row]), int(records[row])) from None
         chunks = self._file.gather(starts, spans).compact()
+        checked: list[tuple[Ints, Ints, Ints]] = []
+        found = self._open_chunks(chunks, records, sizes, lambda *places: checked.append(places))
+        if self._checksums is not None:
+            checksums = np.fromiter(map(self._crc32c, found.tolist()), np.uint32, len(found))
+            damaged = np.flatnonzero(checksums != self._checksums[records])
+            if damaged.size:
+                raise self._explain_crc(int(records[damaged[0]]), int(checksums[damaged[0]]))
+        if note is not None:
+            for places in checked:
+                note(*places)
+        return found
+
+    def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints, note: Note) -> Extents:
+        """Turn chunks of one record each into the records in them, in place where they are not compressed."""
         if chunks.smallest < _SINGLE.size:
             return self._decode_each(chunks, records, sizes)
-        return self._open_chunks(chunks, records, sizes, note)
-
-    def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints, note: Note | None) -> Extents:
-        """Turn chunks of one record each into the records in them, in place where they are not compressed."""
-        if self._check == "structure" and (sizes == sizes[0]).all():
+        if self._check != "hash" and (sizes == sizes[0]).all():
             values = self._expect(int(sizes[0]), chunks)
             if values:
                 self._tell(note, records, values, sizes)
@@ -158,9 +205,9 @@ class ShardReader:
         decoded = self._decode_each(chunks[odd], records[odd], sizes[odd])
         return Extents.merged(len(chunks), [(good, chunks[good].inner(starts[good], sizes[good])), (odd, decoded)])
 
-    def _tell(self, note: Note | None, records: Ints, values: Ints | int, sizes: Ints) -> None:
+    def _tell(self, note: Note, records: Ints, values: Ints | int, sizes: Ints) -> None:
         """Tell where the plain records of checked chunks are; ``values`` counts from each chunk's header."""
-        if note is not None and self._file.mapping is not None:
+        if self._file.mapping is not None:
             starts = self.index.starts[records] + values
             whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
             note(records, np.where(whole, to_physical(starts) + self._base, -starts), sizes)
@@ -251,6 +298,16 @@ class ShardReader:
                 "file is to be trusted"
             )
         return stated
+
+    def _explain_crc(self, record: int, found: int) -> CorruptShardError:
+        assert self._checksums is not None
+        return CorruptShardError(
+            f"the record's CRC32C is {found:#010x}, the record index says {int(self._checksums[record]):#010x}: the record is "
+            "damaged. Copy the file again, or leave it out",
+            self.path,
+            record,
+            to_physical(self._starts[record]),
+        )
 
     def _explain(self, error: ChunkError, chunk: int, record: int) -> CorruptShardError:
         offset = to_physical(self._starts[chunk] + error.offset)

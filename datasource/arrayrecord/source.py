@@ -14,15 +14,16 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..columns import Columns
 from ..errors import CorruptShardError
 from ..memory import Extents, copy_bytes
 from ..shards import Paths, Shard, expand_paths
 from ..source import BaseSource, Indices
+from ..structure import Columns
 from .file import Io
 from .opened import OpenShards
 from .places import Places
 from .reader import Check, ShardReader
+from .record_index import RecordIndex
 
 __all__ = ["ArrayRecordDataSource"]
 
@@ -54,7 +55,7 @@ class ArrayRecordDataSource(BaseSource[bytes]):
     """
 
     def __init__(self, paths: Paths, *, io: Io = "mmap", check: Check = "structure", max_chunk_bytes: int = 1 << 31) -> None:
-        self._set_options(io, check, max_chunk_bytes)
+        self._set_options(io, check, max_chunk_bytes, ())
         shards = expand_paths(paths)
         self._set_shards(shards, [self._count(k, shard) for k, shard in enumerate(shards)])
 
@@ -67,28 +68,31 @@ class ArrayRecordDataSource(BaseSource[bytes]):
         io: Io = "mmap",
         check: Check = "structure",
         max_chunk_bytes: int = 1 << 31,
+        indexes: Sequence[RecordIndex] = (),
     ) -> ArrayRecordDataSource:
         """Return a source over shards whose record counts are known, from a manifest: opens none of them yet.
 
-        A count that turns out wrong raises ``CorruptShardError`` when the file is first read.
+        A count that turns out wrong raises ``CorruptShardError`` when the file is first read. Shards that one of ``indexes``
+        knows are read by it; with ``check="crc"`` each of their records is compared with its CRC32C when first read.
         """
         if len(shards) != len(lengths) or any(length < 0 for length in lengths) or sum(lengths) > sys.maxsize:
             raise ValueError(f"{len(shards)} shards need as many lengths, 0 or more, got {len(lengths)}: {lengths}"[:500])
         source = cls.__new__(cls)
-        source._set_options(io, check, max_chunk_bytes)
+        source._set_options(io, check, max_chunk_bytes, indexes)
         source._set_shards(list(shards), list(lengths))
         return source
 
-    def _set_options(self, io: Io, check: Check, max_chunk_bytes: int) -> None:
+    def _set_options(self, io: Io, check: Check, max_chunk_bytes: int, indexes: Sequence[RecordIndex]) -> None:
         if io not in ("mmap", "pread"):
             raise ValueError(f"io must be 'mmap' or 'pread', got {io!r}")
-        if check not in ("structure", "hash"):
-            raise ValueError(f"check must be 'structure' or 'hash', got {check!r}")
+        if check not in ("structure", "crc", "hash"):
+            raise ValueError(f"check must be 'structure', 'crc' or 'hash', got {check!r}")
         if operator.index(max_chunk_bytes) < 1:
             raise ValueError(f"max_chunk_bytes must be at least 1, got {max_chunk_bytes}")
         self._io = io
         self._check = check
         self._max_chunk_bytes = max_chunk_bytes
+        self._indexes = tuple(indexes)
         self._opened: OpenShards | None = OpenShards()
 
     def _set_shards(self, shards: list[Shard], lengths: list[int]) -> None:
@@ -211,8 +215,14 @@ class ArrayRecordDataSource(BaseSource[bytes]):
         return opened.keep(number, reader)
 
     def _make_reader(self, opened: OpenShards, shard: Shard) -> ShardReader:
+        name = os.path.basename(shard.path)
         return ShardReader(
-            shard.path, io=self._io, check=self._check, max_chunk_bytes=self._max_chunk_bytes, cache=opened.cache
+            shard.path,
+            io=self._io,
+            check=self._check,
+            max_chunk_bytes=self._max_chunk_bytes,
+            cache=opened.cache,
+            indexed=next((found for index in self._indexes if (found := index.lookup(name))), None),
         )
 
     def close(self) -> None:
@@ -231,12 +241,12 @@ class ArrayRecordDataSource(BaseSource[bytes]):
 
     def __getstate__(self) -> bytes:
         # Compressed, because the paths of a thousand shards differ in a few digits: 90 kB become 3.
-        state = (self._io, self._check, self._max_chunk_bytes, self._shards, self._lengths, self._opened is None)
-        return zlib.compress(pickle.dumps(state))
+        options = (self._io, self._check, self._max_chunk_bytes, self._indexes)
+        return zlib.compress(pickle.dumps((options, self._shards, self._lengths, self._opened is None)))
 
     def __setstate__(self, state: bytes) -> None:
-        io, check, max_chunk_bytes, shards, lengths, closed = pickle.loads(zlib.decompress(state))
-        self._set_options(io, check, max_chunk_bytes)
+        options, shards, lengths, closed = pickle.loads(zlib.decompress(state))
+        self._set_options(*options)
         self._set_shards(shards, lengths)
         if closed:
             self.close()

@@ -150,7 +150,9 @@ def _scan(record: bytes) -> dict[str, Field] | None:
 
 def _scan_list(record: bytes, start: int, end: int) -> Field | None:
     number = record[start] >> 3
-    kind = _KINDS[number]
+    kind = _KINDS.get(number)
+    if kind is None:
+        return None
     values, values_end = _enter(record, start, end, number)  # Feature.bytes_list, .float_list or .int64_list
     if values_end != end:
         return None

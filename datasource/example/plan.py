@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..columns import Columns
 from ..errors import DecodeError
 from ..features import FeaturesDict, Leaf
 from ..memory import Extents
+from ..structure import Columns
 from .layout import Field, Layout
 from .wire import WireError, parse_example
 

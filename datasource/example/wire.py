@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .varint import decode_varints, encode_varint, encode_varints
+from ..varint import decode_packed, encode_packed, encode_varint
 from .wire_errors import WireError
 from .wire_general import parse_general
 
@@ -69,7 +69,7 @@ def _serialize_feature(key: str, values: WireValues) -> bytes:
         kind = b"\x0a"
     else:
         if values.dtype == np.int64:
-            packed, kind = encode_varints(values.reshape(-1).view(np.int64)), b"\x1a"
+            packed, kind = encode_packed(values.reshape(-1).view(np.int64)), b"\x1a"
         elif values.dtype == np.float32:
             packed, kind = values.astype(_FLOAT32, copy=False).tobytes(), b"\x12"
         else:
@@ -118,16 +118,20 @@ _NO_FLOATS = np.empty(0, np.float32)
 def _parse_common(data: bytes) -> dict[str, WireValues] | None:
     """Parse the layout that every known writer produces; ``None`` or ``IndexError`` means "ask the general parser".
 
-    One function with every varint's first byte read in line: calls would double its time (4 features: 2.6 us, the
-    general parser 21 us, protobuf's upb with access to the values 4.4 us). Nothing is accepted here that the general parser
-    reads differently: every length must end exactly where the message around it does, or the function gives up.
+    One function with the first two bytes of every length read in line: calls would double its time. (A record of 4 features in
+    general parser 21 us, protobuf's upb with access to the values 4.4 us). Nothing is accepted here that the general one
+    the general parser reads differently: every length must end exactly where the message around it does, or the function gives
+    up.
     """
     end = len(data)
     if end == 0:
         return {}
     size, at = data[1], 2
     if size > 127:
-        size, at = _long_varint(data, size, at)
+        if (high := data[at]) < 128:
+            size, at = size - 128 + (high << 7), at + 1
+        else:
+            size, at = _long_varint(data, size, at)
     if data[0] != 10 or at + size != end:
         return None
     features: dict[str, WireValues] = {}
@@ -138,7 +142,10 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
         size = data[at + 1]
         at += 2
         if size > 127:
-            size, at = _long_varint(data, size, at)
+            if (high := data[at]) < 128:
+                size, at = size - 128 + (high << 7), at + 1
+            else:
+                size, at = _long_varint(data, size, at)
         stop = at + size
         size = data[at + 1]
         if stop > end or data[at] != 10 or size > 127:
@@ -150,7 +157,10 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
         size = data[at + 1]
         at += 2
         if size > 127:
-            size, at = _long_varint(data, size, at)
+            if (high := data[at]) < 128:
+                size, at = size - 128 + (high << 7), at + 1
+            else:
+                size, at = _long_varint(data, size, at)
         if at + size != stop:
             return None
         if size == 0:
@@ -161,7 +171,10 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
         size = data[at + 1]
         at += 2
         if size > 127:
-            size, at = _long_varint(data, size, at)
+            if (high := data[at]) < 128:
+                size, at = size - 128 + (high << 7), at + 1
+            else:
+                size, at = _long_varint(data, size, at)
         if at + size != stop:
             return None
         if size == 0:
@@ -180,7 +193,10 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
         size = data[at + 1]
         at += 2
         if size > 127:
-            size, at = _long_varint(data, size, at)
+            if (high := data[at]) < 128:
+                size, at = size - 128 + (high << 7), at + 1
+            else:
+                size, at = _long_varint(data, size, at)
         if kind == 10:
             value_stop = at + size
             if value_stop == stop:
@@ -192,7 +208,10 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
                         return None
                     size, at = data[value_stop + 1], value_stop + 2
                     if size > 127:
-                        size, at = _long_varint(data, size, at)
+                        if (high := data[at]) < 128:
+                            size, at = size - 128 + (high << 7), at + 1
+                        else:
+                            size, at = _long_varint(data, size, at)
                     value_stop = at + size
                     values.append(data[at:value_stop])
                 if value_stop != stop:
@@ -204,7 +223,7 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
             if size == 1 and data[at] < 128:
                 features[key] = _ONE_BYTE[data[at]]
             else:
-                numbers = decode_varints(data, at, stop)
+                numbers = decode_packed(data, at, stop)
                 if numbers is None:
                     return None
                 features[key] = numbers

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .varint import decode_varints
+from ..varint import decode_packed
 from .wire_errors import WireError
 
 __all__ = ["parse_general"]
@@ -79,7 +79,7 @@ class _Lists:
 
     def _add_ints(self, data: bytes, wire_type: int, start: int, stop: int) -> None:
         if wire_type in (_LENGTH, _VARINT):
-            values = decode_varints(data, start, stop)
+            values = decode_packed(data, start, stop)
             if values is None:
                 raise WireError(f"a varint of more than 10 bytes, or cut off, in {stop - start} packed bytes", start)
             self._parts.append(values)

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import Json, Shape, require
-from .checks import shape_to_json
+from .base import Json
 from .dtypes import dtype_name
+from .shapes import Shape, shape_to_json
 from .tensor import Encoding, Tensor
-from .wav import decode_wav
+from .values import require
+from .wav import decode_wav, mix_channels
 
 __all__ = ["Audio"]
 
@@ -63,6 +64,10 @@ class Audio(Tensor):
     def is_plain(self) -> bool:
         return not self.lazy_decode and super().is_plain
 
+    @property
+    def fills_arrays(self) -> bool:
+        return super().fills_arrays and not (self.lazy_decode and self.file_format != "wav")
+
     def encode(self, value: Any) -> WireValues:
         is_file = isinstance(value, (str, bytes, os.PathLike)) or hasattr(value, "read")
         if not is_file:
@@ -101,20 +106,7 @@ class Audio(Tensor):
         samples, _rate = decode_wav(data)
         if samples.dtype.kind == "f" and self.dtype.kind != "f":
             raise DecodeError(f"floating-point samples do not become {dtype_name(self.dtype)}")
-        found, wanted = samples.shape[1], self._channels
-        if wanted not in (None, found):
-            if found == 1:
-                samples = np.repeat(samples, wanted, axis=1)
-            elif wanted == 1:
-                # Each channel's share is rounded down, but of two their sum is: as pydub, and so TFDS, mixes.
-                wide = samples.astype(np.int64 if samples.dtype.kind == "i" else np.float64)
-                is_pair = found == 2 or wide.dtype.kind == "f"
-                mixed = wide.sum(axis=1, keepdims=True) // 2 if is_pair and wide.dtype.kind == "i" else None
-                if mixed is None:
-                    mixed = wide.mean(axis=1, keepdims=True) if is_pair else (wide // found).sum(axis=1, keepdims=True)
-                samples = mixed
-            else:
-                raise DecodeError(f"{found} channels do not become {wanted}")
+        samples = mix_channels(samples, self._channels)
         return (samples[:, 0] if len(self.shape) == 1 else samples).astype(self.dtype)
 
     def to_content(self) -> Json:

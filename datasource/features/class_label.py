@@ -10,8 +10,8 @@ import numpy as np
 
 from ..errors import SchemaError
 from ..example.wire import WireValues
+from .arrays import to_array
 from .base import Json
-from .checks import to_array
 from .tensor import Tensor
 
 __all__ = ["ClassLabel"]
@@ -101,6 +101,13 @@ class ClassLabel(Tensor):
         if not -1 <= number < self.num_classes:
             raise SchemaError(f"a label from -1 to {self.num_classes - 1} expected, got {number}")
         return np.array([number], np.int64)
+
+    def encode_many(self, elements: Any) -> tuple[WireValues, ...]:
+        numbers = np.asarray(elements) if len(elements) else np.empty(0, np.int64)
+        known = range(-1, self.num_classes or 0)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not all(number in known for number in numbers.tolist()):
+            return super(Tensor, self).encode_many(elements)  # Names, or what is to be refused: one by one.
+        return (numbers.astype(np.int64),)
 
     def to_content(self) -> Json:
         return {} if self.num_classes is None else {"numClasses": str(self.num_classes)}

@@ -5,15 +5,16 @@ from __future__ import annotations
 import operator
 from collections import abc
 from collections.abc import Iterator, Mapping
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from ..errors import DecodeError
 from ..example.wire import WireValues
-from .base import Feature, Shape, named
+from .base import Feature, named
 from .leaf import Leaf
 from .rows import Rows
 from .sequence import Sequence
 from .sequence_leaf import RowsLeaf
+from .shapes import Shape
 
 __all__ = ["Dataset", "NestedExamples"]
 
@@ -103,11 +104,11 @@ class NestedExamples(abc.Sequence[Any]):
         return len(self._places)
 
     @overload
-    def __getitem__(self, key: int) -> Any: ...
+    def __getitem__(self, key: SupportsIndex) -> Any: ...
     @overload
     def __getitem__(self, key: slice) -> NestedExamples: ...
 
-    def __getitem__(self, key: int | slice) -> Any:
+    def __getitem__(self, key: SupportsIndex | slice) -> Any:
         if isinstance(key, slice):
             return NestedExamples(self._feature, self._leaves, self._rows, self._places[key])
         index = operator.index(key)

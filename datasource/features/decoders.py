@@ -9,8 +9,10 @@ import numpy as np
 
 from ..errors import DecodeError
 from ..example.wire import WireValues
-from .base import Feature, Json, LeafFeature, Shape
+from .base import Feature, Json
 from .dtypes import STRING
+from .leaf_feature import LeafFeature
+from .shapes import Shape
 from .tensor import Tensor
 
 __all__ = ["Decoder", "Decoders", "SkipDecoding", "with_decoders"]
@@ -49,6 +51,10 @@ class Stored(LeafFeature):
     @property
     def dtype(self) -> np.dtype[Any]:
         return STRING
+
+    @property
+    def fills_arrays(self) -> bool:
+        return False
 
     def encode(self, value: Any) -> WireValues:
         return self._feature.encode(value)

@@ -26,6 +26,10 @@ ImageFormat: TypeAlias = Literal["png", "jpeg"]
 # Width times height beyond which an image is taken for an attack; the number at which Pillow, too, refuses.
 MAX_PIXELS = 178_956_970
 
+# What a byte of the format's compression can stand for at most, so that no memory is taken for pixels that cannot be there:
+# deflate makes a byte of 1,032, each eight one-bit pixels; a block of 64 pixels takes a bit in a progressive JPEG.
+_MAX_PIXELS_PER_BYTE = {"png": 1032 * 8, "jpeg": 64 * 8}
+
 _NEED = "images need OpenCV (opencv-python-headless) or Pillow: pip install 'arrayfeed[images]'"
 
 
@@ -91,8 +95,12 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
     header = _check_header(data)
     cv2 = _opencv()
     pixels = None if cv2 is None else _decode_with_opencv(cv2, data, header)
+    if pixels is not None:
+        return pixels
     # Builds of OpenCV differ in the rarer formats that they read.
-    if cv2 is None or (pixels is None and header.format not in ("png", "jpeg") and _has_pillow()):
+    if cv2 is None or (header.format not in ("png", "jpeg") and _has_pillow()):
+        if header.format == "png" and data[24] == 16 and header.channels != 1:
+            raise DecodeError("a 16-bit colour PNG, which Pillow reads as 8-bit; install opencv-python-headless")
         pixels = _decode_with_pillow(data)
     if pixels is None:
         raise DecodeError(f"a {header.format} image of {len(data)} bytes cannot be decoded; it is damaged or cut short")
@@ -102,18 +110,19 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
 def _check_header(data: bytes) -> ImageHeader:
     header = read_header(data)
     if header is None:
-        raise DecodeError(f"{len(data)} bytes are no image of a known format; they begin {data[:8]!r}")
-    if header.width * header.height > MAX_PIXELS:
-        raise DecodeError(
-            f"{header.width} x {header.height} pixels claimed in {len(data)} bytes; at most {MAX_PIXELS} are decoded"
-        )
+        raise DecodeError(f"{len(data)} bytes are no image of a known format, or are cut short; they begin {data[:8]!r}")
+    kind, width, height, _ = header
+    if width * height > MAX_PIXELS:
+        raise DecodeError(f"{width} x {height} pixels claimed in {len(data)} bytes; at most {MAX_PIXELS} are decoded")
+    if width * height > len(data) * _MAX_PIXELS_PER_BYTE.get(kind, MAX_PIXELS):
+        raise DecodeError(f"{width} x {height} pixels cannot be in {len(data)} bytes of {kind}")
     return header
 
 
 def _pillow_errors() -> tuple[type[Exception], ...]:
     pillow = _pillow()
-    bombs = (pillow.DecompressionBombError, pillow.DecompressionBombWarning)
-    return (OSError, ValueError, SyntaxError, EOFError, *bombs)
+    # Its warnings, too, where the caller has made them errors.
+    return (OSError, ValueError, SyntaxError, EOFError, Warning, pillow.DecompressionBombError)
 
 
 def _decode_with_opencv(cv2: Any, data: bytes, header: ImageHeader) -> npt.NDArray[Any] | None:
@@ -140,7 +149,7 @@ def _decode_with_pillow(data: bytes) -> npt.NDArray[Any] | None:
             if image.mode in ("I", "I;16", "I;16B", "I;16L", "I;16N"):
                 return np.asarray(image).astype(np.uint16)
             if image.mode not in ("L", "RGB", "RGBA"):
-                transparent = "A" in image.mode or "transparency" in image.info or image.format == "GIF"
+                transparent = "A" in image.mode or "transparency" in image.info
                 gray = image.mode == "1"
                 image = image.convert("L" if gray else "RGBA" if transparent else "RGB")
             elif "transparency" in image.info and image.mode == "RGB":

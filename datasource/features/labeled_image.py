@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SchemaError
-from .base import Json, Shape
+from .base import Json
 from .class_label import ClassLabel
 from .image import Image
 from .image_codec import ImageFormat
+from .shapes import Shape
 
 __all__ = ["LabeledImage"]
 

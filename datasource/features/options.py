@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any, Literal
 
-from .base import Feature, LeafFeature
+from .base import Feature
 from .image import Image
+from .leaf_feature import LeafFeature
 from .text import Text
 
 __all__ = ["with_options"]

@@ -13,14 +13,17 @@ and a simple sequence as its elements alone, under ``key``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import LeafFeature, Shape, require
+from .dtypes import Kind
+from .leaf_feature import LeafFeature
+from .shapes import Shape
+from .values import require
 
 __all__ = ["Rows", "flatten", "row_keys"]
 
@@ -32,7 +35,7 @@ def row_keys(key: str, rank: int) -> tuple[str, ...]:
     return (f"{key}/ragged_flat_values", *(f"{key}/ragged_row_lengths_{level}" for level in range(rank - 1)))
 
 
-def flatten(value: Sequence[Any], lengths: Shape) -> tuple[Sequence[Any], list[npt.NDArray[np.int64]]]:
+def flatten(value: Sequence[Any], lengths: Shape) -> tuple[Sequence[Any], list[list[int]]]:
     """Return the elements of nested lists, and the lengths of the rows at each level below the outermost.
 
     Args:
@@ -42,24 +45,27 @@ def flatten(value: Sequence[Any], lengths: Shape) -> tuple[Sequence[Any], list[n
     Raises:
       SchemaError: A length differs.
     """
-    row_lengths: list[npt.NDArray[np.int64]] = []
+    row_lengths: list[list[int]] = []
     rows = value
-    _check_lengths(np.array([len(rows)]), lengths[0], SchemaError)
+    _check_lengths([len(rows)], lengths[0], SchemaError)
     for expected in lengths[1:]:
-        row_lengths.append(np.array([len(row) for row in rows], np.int64))
+        row_lengths.append([len(row) for row in rows])
         _check_lengths(row_lengths[-1], expected, SchemaError)
         rows = [item for row in rows for item in row]
     return rows, row_lengths
 
 
-def _check_lengths(lengths: npt.NDArray[np.int64], expected: int | None, error: type[SchemaError | DecodeError]) -> None:
-    if expected is not None and (lengths != expected).any():
-        bad = int(lengths[(lengths != expected).argmax()])
-        raise error(f"a sequence of {expected} elements expected, got {bad}")
+def _check_lengths(lengths: list[int], expected: int | None, error: type[SchemaError | DecodeError]) -> None:
+    if expected is not None:
+        for length in lengths:
+            if length != expected:
+                raise error(f"a sequence of {expected} elements expected, got {length}")
 
 
 class Rows:
     """The stored elements of one leaf, in rows of rows; knows what belongs to which without decoding anything.
+
+    Lengths are Python integers: rows are few, mostly, and their sums cannot overflow.
 
     Attributes:
       parts: The flat lists of all elements, as ``LeafFeature.parts`` has them.
@@ -69,22 +75,17 @@ class Rows:
       rank: Levels of rows; 0 for a single element.
     """
 
-    __slots__ = ("_offsets", "counts", "lengths", "parts", "rank", "size")
+    __slots__ = ("_ends", "counts", "lengths", "parts", "rank", "size")
 
     def __init__(
-        self,
-        parts: tuple[WireValues, ...],
-        counts: tuple[int, ...],
-        lengths: tuple[npt.NDArray[np.int64], ...],
-        size: int,
-        rank: int,
+        self, parts: tuple[WireValues, ...], counts: tuple[int, ...], lengths: list[list[int]], size: int, rank: int
     ) -> None:
         self.parts = parts
         self.counts = counts
         self.lengths = lengths
         self.size = size
         self.rank = rank
-        self._offsets: npt.NDArray[np.int64] | None = None
+        self._ends: list[list[int]] | None = None
 
     @classmethod
     def read(cls, wire: Mapping[str, WireValues], key: str, feature: LeafFeature, lengths: Shape) -> Rows:
@@ -93,93 +94,77 @@ class Rows:
         Raises:
           DecodeError: A list is missing, of another kind, or the lengths do not add up.
         """
-        rank = len(lengths)
         parts: list[WireValues] = []
         counts: list[int] = []
-        size = -1
-        row_lengths: tuple[npt.NDArray[np.int64], ...] = ()
+        known: tuple[int, list[list[int]]] | None = None
         for (suffix, kind), count in zip(feature.parts.items(), feature.counts, strict=True):
-            keys = row_keys(key + suffix, rank)
-            flat, *levels = (_present(wire, each) for each in keys)
-            found = [] if flat is None else require(flat, kind)  # A list of no kind is a list of nothing.
-            part_lengths = tuple(np.empty(0, np.int64) if level is None else require(level, "int64") for level in levels)
-            part_size, count = _divide(len(found), count, lengths, part_lengths)
-            _check_rows(part_lengths, part_size, lengths)
-            if size not in (-1, part_size) or (parts and not _equal(part_lengths, row_lengths)):
-                raise DecodeError(f"{size} and {part_size} elements in lists that must have the same")
-            parts.append(found if flat is not None or kind == "bytes" else np.empty(0, np.int64))
+            keys = row_keys(key + suffix, len(lengths))
+            part = _present(wire, keys[0], kind)
+            levels = [_present(wire, each, "int64").tolist() for each in keys[1:]]
+            size, count = _divide(len(part), count, lengths, levels)
+            if known not in (None, (size, levels)):
+                raise DecodeError(f"lists that belong together have {known} and {(size, levels)} elements and rows"[:300])
+            _check_rows(levels, size, lengths)
+            known = size, levels
+            parts.append(part)
             counts.append(count)
-            size, row_lengths = part_size, part_lengths
-        return cls(tuple(parts), tuple(counts), row_lengths, size, rank)
+        assert known is not None, "every feature has a part"
+        return cls(tuple(parts), tuple(counts), known[1], known[0], len(lengths))
 
     def __len__(self) -> int:
         return len(self.lengths[0]) if self.lengths else self.size
 
     def row(self, place: int) -> Rows:
         """Return row ``0 <= place < len(self)``, of one rank less."""
-        if self.rank == 1:
-            start, stop = place, place + 1
-            lengths: tuple[npt.NDArray[np.int64], ...] = ()
-        else:
-            start, stop = self._bounds(place)
-            below = []
-            for level in self.lengths[1:]:
+        start, stop = place, place + 1
+        below: list[list[int]] = []
+        if self._ends is None:
+            self._ends = [[0, *accumulate(level)] for level in self.lengths]
+        for ends, level in zip(self._ends, self.lengths, strict=True):
+            if ends is not self._ends[0]:
                 below.append(level[start:stop])
-                start, stop = int(level[:start].sum()), int(level[:stop].sum())
-            lengths = tuple(below)
-        return Rows(self._elements(start, stop), self.counts, lengths, stop - start, self.rank - 1)
-
-    def _bounds(self, place: int) -> tuple[int, int]:
-        if self._offsets is None:
-            self._offsets = np.concatenate([np.zeros(1, np.int64), self.lengths[0].cumsum()])
-        return int(self._offsets[place]), int(self._offsets[place + 1])
-
-    def _elements(self, start: int, stop: int) -> tuple[WireValues, ...]:
-        return tuple(
+            start, stop = ends[start], ends[stop]
+        parts = tuple(
             part[start * count : stop * count] if part is not None else None
             for part, count in zip(self.parts, self.counts, strict=True)
         )
+        return Rows(parts, self.counts, below, stop - start, self.rank - 1)
 
 
-def _present(wire: Mapping[str, WireValues], key: str) -> WireValues:
-    try:
-        return wire[key]
-    except KeyError:
-        raise DecodeError(f"the record has no list {key!r}") from None
+def _present(wire: Mapping[str, WireValues], key: str, kind: Kind) -> Any:
+    """Return the list under ``key``; one that is there without saying its kind is a list of nothing."""
+    values = wire.get(key)
+    if values is None:
+        if key not in wire:
+            raise DecodeError(f"the record has no list {key!r}")
+        return [] if kind == "bytes" else np.empty(0, np.int64 if kind == "int64" else np.float32)
+    return require(values, kind)
 
 
-def _divide(total: int, count: int | None, lengths: Shape, row_lengths: tuple[npt.NDArray[np.int64], ...]) -> tuple[int, int]:
+def _divide(total: int, count: int | None, lengths: Shape, row_lengths: list[list[int]]) -> tuple[int, int]:
     """Return how many elements ``total`` wire values are, and how many values each has."""
     if count:
         if total % count:
             raise DecodeError(f"elements of {count} values expected, the record has {total} values")
         return total // count, count
     # Elements of no values, or of a length that differs between examples: only the rows say how many there are.
-    size: int | None = int(row_lengths[-1].sum()) if row_lengths else lengths[0]
+    size = sum(row_lengths[-1]) if row_lengths else lengths[0]
     if count == 0:
         return size or 0, 0
     if size is None:
         raise DecodeError(
-            f'{total} values of elements of unknown length cannot be told apart; encoding="bytes" stores where they end'
+            f'{total} values of elements of unknown length cannot be told apart; encoding="bytes" keeps them apart'
         )
     if size == 0 or total % size:
         raise DecodeError(f"{size} elements of equal length expected, the record has {total} values")
     return size, total // size
 
 
-def _check_rows(row_lengths: tuple[npt.NDArray[np.int64], ...], size: int, lengths: Shape) -> None:
+def _check_rows(row_lengths: list[list[int]], size: int, lengths: Shape) -> None:
     """Raise ``DecodeError`` unless each level's lengths add up to the number of rows of the level below."""
-    outermost = len(row_lengths[0]) if row_lengths else size
-    _check_lengths(np.array([outermost]), lengths[0], DecodeError)
-    below = [*(len(level) for level in row_lengths[1:]), size]
-    for level, expected, total in zip(row_lengths, lengths[1:], below, strict=False):
-        # No length beyond the total, so that the sum cannot overflow.
-        if level.size and (level.min() < 0 or level.max() > total):
-            raise DecodeError(f"row lengths from {level.min()} to {level.max()}, of {total} elements in all")
-        if level.sum() != total:
-            raise DecodeError(f"row lengths add up to {level.sum()}, the record has {total} elements")
+    totals = [*(len(level) for level in row_lengths), size]  # At each level, how many.
+    _check_lengths(totals[:1], lengths[0], DecodeError)
+    for level, expected, total in zip(row_lengths, lengths[1:], totals[1:], strict=True):
+        if min(level, default=0) < 0 or sum(level) != total:
+            raise DecodeError(f"row lengths from {min(level, default=0)}, {sum(level)} in all, the record has {total} elements")
         _check_lengths(level, expected, DecodeError)
-
-
-def _equal(first: tuple[npt.NDArray[np.int64], ...], second: tuple[npt.NDArray[np.int64], ...]) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))

@@ -8,9 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import SchemaError
-from .base import Feature, Json, LeafFeature, Shape, named
+from .base import Feature, Json, named
 from .features_dict import FeatureLike, FeaturesDict, as_feature
 from .leaf import Leaf
+from .leaf_feature import LeafFeature
+from .shapes import Shape
 
 __all__ = ["Sequence"]
 

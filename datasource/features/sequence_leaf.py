@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ import numpy.typing as npt
 
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
-from .base import LeafFeature, Shape, named
+from .base import named
+from .dtypes import STRING
 from .leaf import Leaf
+from .leaf_feature import LeafFeature
 from .rows import Rows, flatten, row_keys
+from .shapes import Shape
 
-__all__ = ["SequenceLeaf"]
+__all__ = ["RowsLeaf", "SequenceLeaf"]
 
 
 class RowsLeaf(Leaf):
@@ -63,7 +67,8 @@ class SequenceLeaf(RowsLeaf):
         self.lengths = lengths
         self.keys = tuple(key for suffix in feature.parts for key in row_keys(self.key + suffix, len(lengths)))
         self.kind = next(iter(feature.parts.values())) if len(self.keys) == 1 else None
-        if len(lengths) == 1:
+        self._is_simple = self.kind is not None and lengths[0] is None
+        if len(lengths) == 1 and (feature.fills_arrays or feature.dtype == STRING):
             self.columns_dtype = feature.dtype
             self.columns_shape = (*lengths, *feature.shape)
 
@@ -73,8 +78,20 @@ class SequenceLeaf(RowsLeaf):
             parts = self.feature.encode_many(elements)
         except SchemaError as error:
             raise named(error, self.path) from error.__cause__
+        levels = [np.array(level, np.int64) for level in row_lengths]
         for suffix, part in zip(self.feature.parts, parts, strict=True):
-            wire.update(zip(row_keys(self.key + suffix, len(self.lengths)), (part, *row_lengths), strict=True))
+            wire.update(zip(row_keys(self.key + suffix, len(self.lengths)), (part, *levels), strict=True))
+
+    def read(self, wire: Mapping[str, WireValues]) -> Any:
+        values = wire.get(self.key) if self._is_simple else None
+        count = self.feature.counts[0]
+        if values is None or not count or len(values) % count:
+            return super().read(wire)
+        # One list of any length: nothing is to be checked but its elements, which saves a third of the time.
+        try:
+            return self.feature.join(self.feature.decode_many((values,), len(values) // count))
+        except DecodeError as error:
+            raise named(error, self.path) from error.__cause__
 
     def rows(self, wire: Mapping[str, WireValues]) -> Rows:
         return Rows.read(wire, self.key, self.feature, self.lengths)
@@ -89,11 +106,19 @@ class SequenceLeaf(RowsLeaf):
         # Rows of scalars stay arrays; rows of anything else become lists.
         are_scalars = isinstance(elements, np.ndarray) and elements.ndim == 1
         for lengths in reversed(rows.lengths):
-            ends = lengths.cumsum().tolist()
-            pieces = [level[end - length : end] for end, length in zip(ends, lengths.tolist(), strict=True)]
+            pieces = [level[end - length : end] for end, length in zip(accumulate(lengths), lengths, strict=True)]
             level = pieces if are_scalars else [list(piece) for piece in pieces]
             are_scalars = False
         return level
+
+    def _as_array(self, value: Any) -> npt.NDArray[Any]:
+        if len(value) == 0:
+            return np.empty((0, *(size or 0 for size in self.feature.shape)), self.columns_dtype)
+        try:
+            return np.asarray(value, self.columns_dtype)
+        except ValueError:
+            shapes = sorted({np.shape(element) for element in value})
+            raise ValueError(f"feature {self.key!r}: elements of shapes {shapes} make no array; pad or crop them") from None
 
     def to_columns(self, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         count = self.feature.counts[0]

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SchemaError
-from .base import Json, Shape, named
-from .checks import check_shape, shape_to_json
+from .base import Json, named
 from .dtypes import dtype_name
 from .image import Image
 from .image_codec import ImageFormat
 from .sequence import Sequence
+from .shapes import Shape, check_shape, shape_to_json
 
 __all__ = ["Video"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import SchemaError
 from ..features import ClassLabel, FeaturesDict, LabeledImage
-from ..features.base import LeafFeature
+from ..features.leaf_feature import LeafFeature
 
 __all__ = ["read_labels", "write_labels"]
 

@@ -58,8 +58,8 @@ class ReadInstruction(Split):
       split_name: The split.
       from_, to: The boundaries, ``None`` for the split's own; negative: from the end.
       unit: Of the boundaries. Records must be within the split, percents within -100 and 100; shards are clipped.
-      rounding: Of percents: to the ``"closest"`` record, halves to even; or ``"pct1_dropremainder"``: every percent has the
-        same number of records, and what remains is never read.
+      rounding: Of percents: to the ``"closest"`` record, halves to even; or ``"pct1_dropremainder"``: every percent has
+        equally many records, and what remains is never read.
     """
 
     split_name: str

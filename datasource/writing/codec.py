@@ -48,12 +48,16 @@ def check_codec(codec: str) -> str:
 
 
 def choose_codec(records: Sequence[bytes]) -> str:
-    """Return what ``"auto"`` means for data like ``records``: ``"zstd"`` or ``"none"``."""
+    """Return what ``"auto"`` means for data like the first of ``records``: ``"zstd"`` or ``"none"``."""
     import zstandard
 
     compress = zstandard.ZstdCompressor(level=3).compress
-    before = sum(len(record) for record in records)
-    after = sum(min(len(record), len(compress(record))) for record in records)
+    before = after = 0
+    for record in records[:SAMPLE_RECORDS]:
+        before += len(record)
+        after += min(len(record), len(compress(record)))
+        if before >= SAMPLE_BYTES:
+            break
     return "zstd" if after <= _WORTHWHILE * before and before else "none"
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..example.varint import encode_varint
 from ..features import ClassLabel, Leaf, Scalar, Tensor, Text
 from ..features.dtypes import STRING
 from ..features.leaf import ValueLeaf
+from ..varint import encode_varint
 
 __all__ = ["ShortWay", "find_short_way"]
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from ..arrayrecord.cache import GroupCache
+from ..arrayrecord.crc import load_crc32c
+from ..arrayrecord.file import ShardFile
+from ..arrayrecord.index import ShardIndex
 from ..arrayrecord.reader import ShardReader
 from ..errors import DataError
 from .codec import AUTO, SAMPLE_BYTES, SAMPLE_RECORDS, choose_codec, writer_options
 from .publish import sync
 
-__all__ = ["GrowingSplit", "WrittenShard"]
+__all__ = ["GrowingSplit", "WrittenShard", "describe_shard"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,7 @@ class WrittenShard:
     path: str
     num_records: int
     num_bytes: int  # of its records, before compression
+    checksums: npt.NDArray[np.uint32]  # CRC32C of each record, taken before it was written
 
 
 class _Writer(Protocol):
@@ -31,7 +39,7 @@ class _Writer(Protocol):
 
 
 class GrowingSplit:
-    """Appends records to shards, and starts a new shard when the next record would overfill the last.
+    """Adds records to shards, and starts a new shard when the next record would overfill the last.
 
     A shard holds at most ``shard_records`` records, and at most ``shard_bytes`` bytes of records (before compression)
     unless a single record is larger. So the shards depend on the records alone, not on how they compress. Not safe
@@ -57,35 +65,47 @@ class GrowingSplit:
         self._path = ""
         self._shard_records = 0
         self._shard_bytes = 0
-
-    def append(self, record: bytes) -> None:
-        """Add one record.
-
-        Raises:
-          DataError: A shard cannot be opened, written or read back; nothing can be appended from then on.
-          ImportError: array_record is missing.
-        """
-        self.num_records += 1
-        if self.codec == AUTO:
-            self._sample.append(record)
-            self._sample_bytes += len(record)
-            if len(self._sample) >= SAMPLE_RECORDS or self._sample_bytes >= SAMPLE_BYTES:
-                self._settle_codec()
-            return
-        size = len(record)
-        if self._writer is None or (
-            self._shard_records and (self._shard_records >= self._most_records or self._shard_bytes + size > self._most_bytes)
-        ):
-            self._roll()
-        assert self._writer is not None
-        self._writer.write(record)
-        self._shard_records += 1
-        self._shard_bytes += size
+        self._crc32c = load_crc32c()
+        self._checksums = array("I")
 
     def extend(self, records: Sequence[bytes]) -> None:
-        """Add records; as ``append`` of each."""
+        """Add records at the end.
+
+        Raises:
+          DataError: A shard cannot be opened, written or read back; nothing can be added from then on.
+          ImportError: array_record is missing.
+        """
+        self.num_records += len(records)
+        if self.codec == AUTO:
+            self._sample += records
+            self._sample_bytes += sum(map(len, records))
+            if len(self._sample) >= SAMPLE_RECORDS or self._sample_bytes >= SAMPLE_BYTES:
+                self._settle_codec()
+        else:
+            self._write(records)
+
+    def _write(self, records: Sequence[bytes]) -> None:
+        # Most calls fill no shard: so much is seen at once, for all of their records.
+        num_bytes = sum(map(len, records))
+        if self._writer is not None and self._has_room(len(records), num_bytes):
+            write = self._writer.write
+            for record in records:
+                write(record)
+            self._checksums.extend(map(self._crc32c, records))
+            self._shard_records += len(records)
+            self._shard_bytes += num_bytes
+            return
         for record in records:
-            self.append(record)
+            if self._writer is None or (self._shard_records and not self._has_room(1, len(record))):
+                self._roll()
+            assert self._writer is not None
+            self._writer.write(record)
+            self._checksums.append(self._crc32c(record))
+            self._shard_records += 1
+            self._shard_bytes += len(record)
+
+    def _has_room(self, num_records: int, num_bytes: int) -> bool:
+        return self._shard_records + num_records <= self._most_records and self._shard_bytes + num_bytes <= self._most_bytes
 
     def finish(self) -> None:
         """Close the last shard. A split without records becomes one empty shard, so that it exists."""
@@ -108,14 +128,14 @@ class GrowingSplit:
     def _settle_codec(self) -> None:
         sample, self._sample = self._sample, []
         self.codec = choose_codec(sample)
-        self.num_records -= len(sample)
-        self.extend(sample)
+        self._write(sample)
 
     def _roll(self) -> None:
         self._close_shard()
         self._path = os.path.join(self._directory, f"{self.name}-{len(self.shards):05d}.partial")
         self._writer = _open_writer(self._path, writer_options(self.codec))
         self._shard_records = self._shard_bytes = 0
+        self._checksums = array("I")
 
     def _close_shard(self) -> None:
         writer, self._writer = self._writer, None
@@ -127,7 +147,8 @@ class GrowingSplit:
             sync(self._path)
         except (RuntimeError, OSError) as error:
             raise DataError(f"the shard could not be written: {error}", self._path) from error
-        shard = WrittenShard(self._path, self._shard_records, self._shard_bytes)
+        checksums = np.array(self._checksums, np.uint32)
+        shard = WrittenShard(self._path, self._shard_records, self._shard_bytes, checksums)
         _check_written(shard)
         self.shards.append(shard)
 
@@ -155,12 +176,20 @@ def _open_writer(path: str, options: str) -> _Writer:
     return writer
 
 
-def _check_written(shard: WrittenShard) -> None:
-    """Open a finished shard with our own reader and compare what its index says with what was written.
+def describe_shard(path: str, checksums: npt.NDArray[np.uint32]) -> tuple[ShardFile, ShardIndex, npt.NDArray[np.uint32]]:
+    """Return what the record index needs to know of a written shard; see ``write_record_index``."""
+    reader = _open_reader(path)
+    return reader.file, reader.index, checksums
 
-    Our own, because array_record's reader starts threads that do not survive a fork of the user's process.
-    """
-    reader = ShardReader(shard.path, io="pread", check="structure", max_chunk_bytes=1 << 31, cache=GroupCache())
+
+def _open_reader(path: str) -> ShardReader:
+    """Open a written shard with our own reader: array_record's starts threads, which do not survive a fork of the process."""
+    return ShardReader(path, io="pread", check="structure", max_chunk_bytes=1 << 31, cache=GroupCache())
+
+
+def _check_written(shard: WrittenShard) -> None:
+    """Compare what a finished shard's own index says with what was written."""
+    reader = _open_reader(shard.path)
     found = reader.num_records, int(reader.index.decoded_sizes.sum())
     if found != (shard.num_records, shard.num_bytes):
         raise DataError(

@@ -6,13 +6,16 @@ import dataclasses
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from ..arrayrecord.record_index import write_record_index
 from ..errors import DataError, DatasetExistsError, SchemaError
 from ..features import FeaturesDict
 from ..features.features_dict import FeatureLike
+from ..indexing import index_path
 from ..tfds import DatasetInfo, SplitInfo
 from ..tfds.filenames import check_split_name, shard_filenames
 from ..tfds.info import SupervisedKeys
@@ -22,7 +25,7 @@ from .codec import AUTO, check_codec
 from .columns import count_rows, slice_rows
 from .encoder import RecordEncoder
 from .publish import Staging, find_leftovers
-from .shards import GrowingSplit
+from .shards import GrowingSplit, describe_shard
 
 __all__ = ["DatasetWriter"]
 
@@ -153,7 +156,7 @@ class DatasetWriter:
             self.write(example, split=split)
 
     def write_columns(self, columns: Mapping[str, Any], *, split: str = "train") -> None:
-        """Add examples that are given as columns, three times as fast as one by one.
+        """Add examples that are given as columns: small ones in two thirds of the time that they take one by one.
 
         Args:
           columns: As one example, with a leading axis of n everywhere: arrays ``(n, ...)`` or lists of n values.
@@ -177,7 +180,7 @@ class DatasetWriter:
                 with self._lock:
                     self._append(split, records)
 
-    def _append(self, name: str, records: Iterable[bytes]) -> None:
+    def _append(self, name: str, records: Sequence[bytes]) -> None:
         """Add records to a split, which is made if need be; the lock is held."""
         if self._state != "open" or os.getpid() != self._owner:
             raise self._refusal()
@@ -191,8 +194,7 @@ class DatasetWriter:
                 codec=self._codec,
             )
         try:
-            for record in records:
-                split.append(record)
+            split.extend(records)
         except BaseException:
             # What of the shard is on the disk is unknown now.
             self._state = "failed"
@@ -235,13 +237,17 @@ class DatasetWriter:
             self._state = "closed"
 
     def _finish(self, split: GrowingSplit) -> SplitInfo:
-        """Close a split's shards and give them their final names, which tell how many there are."""
+        """Close a split's shards, give them their final names, which tell how many there are, and index their records."""
         split.finish()
         names = shard_filenames(
             len(split.shards), dataset=self._info.name, split=split.name, file_format=self._info.file_format
         )
+        indexed = {}
         for shard, name in zip(split.shards, names, strict=True):
-            os.rename(shard.path, os.path.join(self._staging.directory, name))
+            path = os.path.join(self._staging.directory, name)
+            os.rename(shard.path, path)
+            indexed[name] = partial(describe_shard, path, shard.checksums)
+        write_record_index(os.fspath(index_path(self._staging.directory, self._info, split.name)), indexed)
         return SplitInfo(
             split.name,
             tuple(shard.num_records for shard in split.shards),

@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 from array_record.python import array_record_module  # noqa: F401  imported once here, not in every child
 
-from arrayfeed.datasource.errors import DataError, DatasetNotFoundError
+import arrayfeed
+from arrayfeed.datasource.errors import DataError, DatasetIncompleteError, DatasetNotFoundError
 from arrayfeed.datasource.features import ClassLabel, Tensor
 from arrayfeed.datasource.writing import DatasetWriter, find_leftovers, remove_leftovers
 from support.written import read_records
@@ -89,6 +90,13 @@ def inspect(path: Path, expected: dict[str, list[bytes]]) -> str:
         assert read_records(path) == expected
         return "published"
     found = "absent"
+    refusal: type[DataError] = DatasetIncompleteError if find_leftovers(path) else DatasetNotFoundError
+    try:
+        arrayfeed.open(path)
+    except refusal:
+        pass
+    else:
+        raise AssertionError(f"{path} opens")
     for leftover in find_leftovers(path):
         assert not leftover.alive, "nobody is writing any more"
         found = "unfinished"

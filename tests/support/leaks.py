@@ -57,8 +57,8 @@ def _threads() -> set[str]:
 
 
 def _shared_memory() -> set[str]:
-    """Return segments in /dev/shm, and what is open or mapped of those that have no name (any more); Linux only."""
-    names = {f"/dev/shm/{path.name}" for path in Path("/dev/shm").glob("*")}
+    """Return our segments in /dev/shm, and what is open or mapped of those that have no name (any more); Linux only."""
+    names = {str(path) for path in Path("/dev/shm").glob("arrayfeed*")}  # the whole machine shares that directory
     for link in Path("/proc/self/fd").glob("*"):
         try:
             target = str(link.readlink())

@@ -11,7 +11,7 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from arrayfeed.datasource.arrayrecord.cache import GroupCache
 from arrayfeed.datasource.arrayrecord.reader import ShardReader
 from arrayfeed.datasource.arrayrecord.source import ArrayRecordDataSource
-from arrayfeed.datasource.writing.codec import check_codec, choose_codec, writer_options
+from arrayfeed.datasource.writing.codec import SAMPLE_BYTES, SAMPLE_RECORDS, check_codec, choose_codec, writer_options
 
 CODECS = ["none", "zstd", "zstd:1", "zstd:22", "zstd:-7", "brotli", "brotli:0", "brotli:11", "snappy"]
 
@@ -67,3 +67,14 @@ def test_auto_compresses_only_where_it_pays(rng: np.random.Generator) -> None:
     assert choose_codec(noise) == "none"
     assert choose_codec([b"", b""]) == "none"
     assert choose_codec([]) == "none"
+
+
+def test_auto_looks_at_the_first_records_only(rng: np.random.Generator) -> None:
+    """So many, or so many bytes: whether they come one by one or by the thousand, the choice is the same."""
+    zeros, noise = bytes(1000), rng.bytes(1000)
+    large_zeros, large_noise = bytes(SAMPLE_BYTES), rng.bytes(SAMPLE_BYTES)
+
+    assert choose_codec([noise] * SAMPLE_RECORDS + [zeros] * 10_000) == "none"
+    assert choose_codec([zeros] * SAMPLE_RECORDS + [noise] * 10_000) == "zstd"
+    assert choose_codec([large_noise] + [large_zeros] * 10) == "none"
+    assert choose_codec([large_zeros] + [large_noise] * 10) == "zstd"

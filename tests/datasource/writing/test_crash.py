@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import support.killed_writes
 
 
-def run(directory: Path, *arguments: str) -> dict[str, int]:
+def run(directory: Path, *arguments: str) -> Counter[str]:
     script = Path(support.killed_writes.__file__)
     path = os.pathsep.join(filter(None, [str(script.parents[1]), os.environ.get("PYTHONPATH")]))
     run = subprocess.run(
@@ -24,8 +25,7 @@ def run(directory: Path, *arguments: str) -> dict[str, int]:
         timeout=900,
     )
     assert run.returncode == 0, run.stderr[-4000:]
-    outcomes: dict[str, int] = json.loads(run.stdout)
-    return outcomes
+    return Counter(json.loads(run.stdout))
 
 
 def test_a_writer_killed_before_any_of_its_calls_leaves_nothing_that_opens(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, Scala
 from arrayfeed.datasource.features.features_dict import FeatureLike
 from arrayfeed.datasource.writing.columns import take_row
 from arrayfeed.datasource.writing.encoder import RecordEncoder
+from arrayfeed.datasource.writing.payload import find_short_way
 
 FEATURES: dict[str, FeatureLike] = {
     "label": ClassLabel(300),
@@ -291,6 +292,13 @@ def test_missing_and_unknown_columns_are_named(rng: np.random.Generator) -> None
     del columns["label"]
     with pytest.raises(SchemaError, match="feature 'label': it is missing"):
         list(encoder.encode_columns(columns, 5))
+
+
+def test_the_features_that_hold_most_data_have_a_short_way() -> None:
+    """Without it all is right, and slow: 9 us instead of 1.5 for a small image and its label."""
+    have = {leaf.key for leaf in FeaturesDict(FEATURES).leaves() if find_short_way(leaf) is not None}
+
+    assert have >= {"label", "named", "byte", "wide", "text", "raw", "floats", "doubles", "a/b", "a/c/d"}
 
 
 def test_a_class_derived_from_a_known_feature_is_asked_itself() -> None:

@@ -26,7 +26,7 @@ def write_split(
 ) -> GrowingSplit:
     split = GrowingSplit(str(directory), "train", shard_bytes=shard_bytes, shard_records=shard_records, codec=codec)
     for record in records:
-        split.append(record)
+        split.extend([record])
     split.finish()
     return split
 
@@ -94,7 +94,7 @@ def test_auto_decides_before_it_holds_much(tmp_path: Path, rng: np.random.Genera
 
     codecs = []
     for _ in range(4):
-        split.append(record)
+        split.extend([record])
         codecs.append(split.codec)
     split.finish()
 
@@ -106,7 +106,7 @@ def test_a_missing_directory_is_an_error_that_names_the_shard(tmp_path: Path) ->
     split = GrowingSplit(str(tmp_path / "gone"), "train", shard_bytes=None, shard_records=None, codec="none")
 
     with pytest.raises(DataError, match=r"gone/train-00000.partial: .* could not be opened for writing.*No such file"):
-        split.append(b"x")
+        split.extend([b"x"])
 
 
 @pytest.mark.parametrize("lie", [(9, 30), (10, 31)])
@@ -115,13 +115,13 @@ def test_a_shard_that_does_not_hold_what_was_written_is_an_error(tmp_path: Path,
     (shard,) = write_split(tmp_path, [b"abc"] * 10).shards
 
     with pytest.raises(DataError, match=rf"{lie[0]} records of {lie[1]} bytes were written, the file holds 10 of 30"):
-        shards._check_written(WrittenShard(shard.path, *lie))
+        shards._check_written(WrittenShard(shard.path, *lie, shard.checksums))
 
 
 def test_an_abandoned_split_can_be_abandoned_again(tmp_path: Path) -> None:
     """Whatever state it is in, with waiting records or an open shard or neither."""
     for codec in ("auto", "none"):
         split = GrowingSplit(str(tmp_path), "train", shard_bytes=None, shard_records=None, codec=codec)
-        split.append(b"x")
+        split.extend([b"x"])
         split.abandon()
         split.abandon()

@@ -68,9 +68,11 @@ def test_the_directory_is_laid_out_as_tfds_would(tmp_path: Path, rng: np.random.
         "label.labels.txt",
         "metadata.json",
         "my_data-test-1.array_record-00000-of-00001",
+        "my_data-test-1.record_index",
         "my_data-train.array_record-00000-of-00003",
         "my_data-train.array_record-00001-of-00003",
         "my_data-train.array_record-00002-of-00003",
+        "my_data-train.record_index",
     ]
     form = json.loads((tmp_path / "my-data" / "dataset_info.json").read_text())
     assert form["fileFormat"] == "array_record"

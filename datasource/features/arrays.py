@@ -1,39 +1,17 @@
-"""What a caller passes to a feature, checked: shapes when it is made, values when they are encoded."""
+"""What a caller gives to be encoded, as an array of the declared dtype and shape."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import SchemaError
-from .base import Shape, fits
 from .dtypes import STRING, dtype_name
+from .shapes import Shape, fits
 
-__all__ = ["check_shape", "shape_to_json", "to_array"]
-
-
-def check_shape(shape: Iterable[int | None]) -> Shape:
-    """Return ``shape`` as a tuple of lengths of 0 or more and ``None``.
-
-    Raises:
-      SchemaError: A length is negative or no integer.
-    """
-    try:
-        result = tuple(None if size is None else operator.index(size) for size in shape)
-    except TypeError:
-        raise SchemaError(f"a shape is a tuple of integers and None, got {shape!r}") from None
-    if any(size is not None and size < 0 for size in result):
-        raise SchemaError(f"a shape has no negative lengths (None means unknown), got {result}")
-    return result
-
-
-def shape_to_json(shape: Shape) -> dict[str, list[str]]:
-    """Return ``shape`` as features.json has it: int64 are strings in protocol-buffer JSON, -1 is unknown."""
-    return {"dimensions": [str(-1 if size is None else size) for size in shape]} if shape else {}
+__all__ = ["to_array"]
 
 
 def to_array(value: Any, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]:
@@ -60,7 +38,7 @@ def to_array(value: Any, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]
         raise SchemaError(f"shape {shape} expected, got {array.shape}")
     if array.dtype == dtype:
         return array
-    if np.can_cast(array.dtype, dtype, "safe"):
+    if np.can_cast(array.dtype, dtype, "safe") and (dtype.kind not in "fc" or _has_float64s(array)):
         return array.astype(dtype)
     if array.dtype.kind in "iu" and dtype.kind in "iu":
         low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
@@ -73,6 +51,13 @@ def to_array(value: Any, dtype: np.dtype[Any], shape: Shape) -> npt.NDArray[Any]
         with np.errstate(over="ignore"):
             return array.astype(dtype)
     raise SchemaError(f"{dtype_name(dtype)} expected, got {array.dtype} values; cast them yourself if that is meant")
+
+
+def _has_float64s(array: npt.NDArray[Any]) -> bool:
+    """Whether each value is a float64: of 64-bit integers, which NumPy casts as "safe", those up to 2**53 all are."""
+    if array.dtype.kind not in "iu" or array.itemsize < 8 or array.size == 0:
+        return True
+    return -(1 << 53) <= int(array.min()) and int(array.max()) <= 1 << 53
 
 
 def _to_strings(value: Any, shape: Shape) -> npt.NDArray[Any]:
