@@ -18,12 +18,12 @@ from ..varint import decode_varint, decode_varints
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_logical
 from .chunk import CHUNK_HEADER_BYTES, ChunkError, Group, check_hashes, decode_group, parse_header
 
-__all__ = ["MAGIC", "IndexFormatError", "ShardIndex", "read_index"]
+__all__ = ["FIRST_CHUNK", "MAGIC", "IndexFormatError", "ShardIndex", "read_index"]
 
 MAGIC = 0x71930E704FDAE05E
 V = TypeVar("V", int, bytes)
 
-_FIRST_CHUNK = 64  # behind the 64 bytes of every file's signature
+FIRST_CHUNK = 64  # behind the 64 bytes of every file's signature
 #: What a footer may claim: records of three numbers, behind the first with the writer's options in it.
 _ENTRY_BYTES = 3 * 11
 _OPTIONS_BYTES = 1 << 16
@@ -114,8 +114,8 @@ def _read_postscript(read: Callable[[int, int], memoryview], file_bytes: int, ch
             "written, or is something else; copy it again",
             offset,
         ) from None
-    if not _FIRST_CHUNK <= footer <= offset - CHUNK_HEADER_BYTES:
-        raise IndexFormatError(f"the postscript puts the footer at byte {footer}, outside {_FIRST_CHUNK}..{offset}", offset)
+    if not FIRST_CHUNK <= footer <= offset - CHUNK_HEADER_BYTES:
+        raise IndexFormatError(f"the postscript puts the footer at byte {footer}, outside {FIRST_CHUNK}..{offset}", offset)
     return footer
 
 
@@ -159,7 +159,7 @@ def _parse_footer(group: Group, footer: int) -> ShardIndex:
     bounds = np.append(offsets, footer)
     starts = to_logical(bounds)
     spans = np.diff(starts)
-    if (offsets < _FIRST_CHUNK).any() or (spans < CHUNK_HEADER_BYTES).any():
+    if (offsets < FIRST_CHUNK).any() or (spans < CHUNK_HEADER_BYTES).any():
         raise IndexFormatError("the footer's chunk offsets do not ascend from the file's start to the footer", footer)
     # A record has its own position in a riegeli file, so no chunk has more records than bytes; this bounds len().
     if (counts < 1).any() or (counts > np.diff(bounds)).any():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,13 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import google_crc32c
 import numpy as np
+import numpy.typing as npt
 import pytest
 import zstandard
 
 from arrayfeed.datasource.arrayrecord import ArrayRecordDataSource
+from arrayfeed.datasource.arrayrecord.file import open_file
 from arrayfeed.datasource.arrayrecord.highwayhash import hash_bytes
+from arrayfeed.datasource.arrayrecord.index import read_index
+from arrayfeed.datasource.arrayrecord.record_index import RecordIndex, write_record_index
 from arrayfeed.datasource.errors import CorruptShardError, DataError, ShardNotFoundError
+from arrayfeed.datasource.shards import Shard as ShardOf
 from arrayfeed.datasource.varint import encode_varint
 from support.shards import CODECS, MAGIC, Chunk, Shard, forge, pack_about, pack_fields, pack_simple, write_shard
 
@@ -372,6 +380,98 @@ def test_hashes_that_lie_are_noticed_where_they_are_asked_for(tmp_path: Path, ch
             with pytest.raises(CorruptShardError, match=f"the chunk's {what} is 0x.*, 0x0000000000000001 is stored") as caught:
                 read_all(path, check="hash")
             assert caught.value.record == (None if stored is None else 1)
+
+
+def forge_index(folder: Path, starts: dict[int, int], sizes: dict[int, int]) -> tuple[str, RecordIndex]:
+    """Write a shard of five records and a record index of it with lies in it, checksums and signature those of the lie."""
+    path = forge(folder / "shard", Shard([*SINGLES, *SINGLES[:2]]))
+    file = open_file(path, "pread")
+    truth = read_index(file.read, file.file_bytes, check_hash=True)
+    write_record_index(str(folder / "index"), {"shard": lambda: (file, truth, np.zeros(5, np.uint32))})
+    written = (folder / "index").read_bytes()
+    description = json.loads(written[32 : 32 + int.from_bytes(written[16:24], "little")])
+    arrays: list[npt.NDArray[Any]] = [truth.starts.copy(), truth.decoded_sizes.copy(), np.zeros(5, np.uint32)]
+    for array, lies in zip(arrays, (starts, sizes), strict=False):
+        for place, lie in lies.items():
+            array[place] = lie
+    description["shards"][0]["crc32c"] = google_crc32c.value(b"".join(array.tobytes() for array in arrays))
+    text = json.dumps(description).encode()
+    forged = written[:16] + struct.pack("<QII", len(text), google_crc32c.value(text), 0) + text
+    for array in arrays:
+        forged += bytes(-len(forged) % 64) + array.tobytes()
+    (folder / "index").write_bytes(forged)
+    return path, RecordIndex(str(folder / "index"))
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+@pytest.mark.parametrize(
+    ("starts", "sizes"),
+    [
+        ({0: -100}, {}),
+        ({1: -5000}, {}),
+        ({1: -5000, 2: -4000}, {}),
+        ({1: -(2**63)}, {}),
+        ({1: 2**63 - 1, 2: -(2**63) + 50}, {}),  # the difference of the two is 51, once it has wrapped around
+        ({1: 150, 2: 140}, {}),
+        ({1: 41}, {}),
+        ({2: 2**40}, {}),
+        ({5: 2**40}, {}),
+        ({}, {1: -1}),
+        ({}, {1: -(2**63)}),
+    ],
+)
+def test_a_record_index_that_lies_is_not_believed(
+    tmp_path: Path, io: Io, starts: dict[int, int], sizes: dict[int, int]
+) -> None:
+    """Places outside the file, in no order, sizes below nothing, with checksums that match: the shard's own footer is used."""
+    path, index = forge_index(tmp_path, starts, sizes)
+    expected = [b"first", b"second", b"third", b"first", b"second"]
+    for read in (lambda s: [s[k] for k in range(5)], lambda s: s[range(5)]):
+        source = ArrayRecordDataSource.from_lengths([ShardOf(path)], [5], io=io, indexes=[index])
+        with pytest.warns(RuntimeWarning, match="the record index is not used, the index is damaged"):
+            assert read(source) == expected
+        assert read(source) == expected
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+@pytest.mark.parametrize(("starts", "sizes"), [({1: 93}, {}), ({2: 140}, {}), ({}, {1: 5}), ({}, {1: 0}), ({}, {1: 2**62})])
+def test_a_record_index_that_lies_within_bounds_gives_no_wrong_record(
+    tmp_path: Path, io: Io, starts: dict[int, int], sizes: dict[int, int]
+) -> None:
+    """A chunk that is not where, or not as long as, the index says is an error that names the record."""
+    path, index = forge_index(tmp_path, starts, sizes)
+    wrong = next(iter((starts or sizes).keys()))
+    source = ArrayRecordDataSource.from_lengths([ShardOf(path)], [5], io=io, indexes=[index])
+    for read in (lambda: source[wrong], lambda: source[[wrong]], lambda: source[[4, wrong]]):
+        with pytest.raises(CorruptShardError) as caught:
+            read()
+        assert (caught.value.path, caught.value.record) == (path, wrong)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        [],
+        {},
+        {"version": 2, "shards": []},
+        {"version": 1},
+        {"version": 1, "shards": None},
+        {"version": 1, "shards": [1]},
+        {"version": 1, "shards": [{"name": "shard"}]},
+        {"version": 1, "shards": [{"name": 1, "records": 0, "bytes": 0, "crc32c": 0, "signature": ""}]},
+        {"version": 1, "shards": [{"name": "a", "records": "1", "bytes": 0, "crc32c": 0, "signature": ""}]},
+        {"version": 1, "shards": [{"name": "a", "records": -1, "bytes": 0, "crc32c": 0, "signature": ""}]},
+        {"version": 1, "shards": [{"name": "a", "records": 2**62, "bytes": 0, "crc32c": 0, "signature": ""}]},
+    ],
+)
+def test_a_record_index_that_describes_nothing_is_refused(tmp_path: Path, description: Any) -> None:
+    """JSON of other types and keys, its checksum that of the lie."""
+    text = json.dumps(description).encode()
+    path = tmp_path / "index"
+    path.write_bytes(b"arrayfeed.index\n" + struct.pack("<QII", len(text), google_crc32c.value(text), 0) + text)
+    with pytest.raises(DataError, match="make it again with `arrayfeed index`") as caught:
+        RecordIndex(str(path))
+    assert caught.value.path == str(path)
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------
