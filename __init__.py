@@ -15,9 +15,10 @@ from .datasource import (
     Source,
     features,
     open,
+    verify,
 )
 from .loaders import DataLoader, LoaderStats
-from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError
+from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError, split_indices
 
 __all__ = [
     "ArrayRecordDataSource",
@@ -41,4 +42,6 @@ __all__ = [
     "StateError",
     "features",
     "open",
+    "split_indices",
+    "verify",
 ]

@@ -15,6 +15,7 @@ from .errors import (
 )
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
+from .verification import verify
 from .writing import DatasetWriter
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "Source",
     "features",
     "open",
+    "verify",
 ]
