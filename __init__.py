@@ -21,10 +21,11 @@ from .datasource import (
     decompress_tfrecord,
     features,
     open,
+    verify,
     zip_sources,
 )
 from .loaders import DataLoader, LoaderStats, WorkerError
-from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError
+from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError, split_indices
 
 __all__ = [
     "ArrayRecordDataSource",
@@ -55,5 +56,7 @@ __all__ = [
     "decompress_tfrecord",
     "features",
     "open",
+    "split_indices",
+    "verify",
     "zip_sources",
 ]

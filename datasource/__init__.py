@@ -17,6 +17,7 @@ from .errors import (
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
 from .tfrecord import Field, TFRecordSource, decompress_tfrecord
+from .verification import verify
 from .views import SequenceSource, concatenate, zip_sources
 from .writing import DatasetWriter
 
@@ -42,5 +43,6 @@ __all__ = [
     "decompress_tfrecord",
     "features",
     "open",
+    "verify",
     "zip_sources",
 ]

@@ -13,6 +13,7 @@ from .protocol import Sampler
 from .randomness import RecordRandom
 from .repeated_augmentation import RepeatedAugmentation
 from .shard import ShardOptions
+from .split_indices import split_indices
 from .stratified_sampler import StratifiedSampler
 from .stripe import Tail
 from .subset_sampler import SubsetSampler
@@ -37,4 +38,5 @@ __all__ = [
     "SubsetSampler",
     "Tail",
     "WeightedSampler",
+    "split_indices",
 ]

@@ -55,6 +55,11 @@ class DecodePlan:
         # Flat features, the usual case, need no recursion to become a dict.
         self._names = tuple(leaf.path[0] for leaf in self._leaves) if all(len(x.path) == 1 for x in self._leaves) else ()
 
+    @property
+    def is_columnar(self) -> bool:
+        """Whether batches are decoded by layout where records allow; else record by record, and stacked."""
+        return self._columnar
+
     def decode(self, record: bytes) -> dict[str, Any]:
         """Return one example.
 
