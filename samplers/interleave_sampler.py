@@ -32,8 +32,8 @@ class InterleaveSampler(OrderedSampler):
 
     It mixes little (see `BlockShuffleSampler` for more); it keeps every shard a sequential read.
 
-    Memory: 32 bytes for each stretch of turns in which no shard ends, of which there are at most ``2 * cycle`` a shard, and 8
-    for each of its slots.
+    Memory: for each stretch of turns in which no shard ends, 32 bytes and 8 for each open shard; there are a few of them a
+    shard where shards are alike, and `cycle` where they are not.
 
     Args:
       lengths: Records of each shard, one after the other in the source; integers, at least 0.
