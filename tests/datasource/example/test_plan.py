@@ -18,7 +18,6 @@ from hypothesis.extra import numpy as hnp
 
 import arrayfeed
 from arrayfeed.datasource.errors import DecodeError
-from arrayfeed.datasource.example import plan as plan_module
 from arrayfeed.datasource.example.layout import Layout
 from arrayfeed.datasource.example.plan import DecodePlan
 from arrayfeed.datasource.example.wire import parse_example, serialize_example
@@ -261,13 +260,12 @@ def write_mnist(labels: Sequence[int]) -> list[bytes]:
 def count_parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets an item for every record that is parsed rather than cut."""
     parsed: list[int] = []
-    parse = plan_module.parse_example
 
     def watched(record: bytes) -> Any:
         parsed.append(len(record))
-        return parse(record)
+        return parse_example(record)
 
-    monkeypatch.setattr(plan_module, "parse_example", watched)
+    monkeypatch.setattr("arrayfeed.datasource.example.plan.parse_example", watched)
     return parsed
 
 
