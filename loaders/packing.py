@@ -97,23 +97,25 @@ def dump(value: object, *, by_value: bool = False) -> tuple[bytes, list[pickle.P
 
 
 class _Pickler(pickle.Pickler):
-    """Keeps out of the stream what NumPy would put into it, as these dtypes have no buffer: dates, and those of ml_dtypes.
+    """Keeps out of the stream what NumPy would put into it: dates, dtypes of ml_dtypes, and arrays with gaps.
 
     Of big-endian dates, NumPy's own pickle loses the byte order.
     """
 
     def reducer_override(self, value: object) -> Any:
-        if type(value) is np.ndarray and value.flags.c_contiguous and value.size:
-            dtype = value.dtype
+        if type(value) is np.ndarray:
+            dtype, flags = value.dtype, value.flags
             if dtype.kind in "mM":
-                return _restore, (value.view(np.int64), dtype.str)
+                return _restore, (value.copy("C").view(np.int64), dtype.str)
             if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None and dtype.type is not np.void:
-                return _restore, (value.view(f"u{dtype.itemsize}"), dtype)
+                return _restore, (value.copy("C").view(f"u{dtype.itemsize}"), dtype)
+            if not (flags.c_contiguous or flags.f_contiguous or dtype.hasobject):
+                return _restore, (value.copy("C"), None)
         return NotImplemented
 
 
 def _restore(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
-    return array.view(dtype)
+    return array if dtype is None else array.view(dtype)
 
 
 def _dumps(value: object, *, protocol: int, buffer_callback: Callable[[pickle.PickleBuffer], Any]) -> bytes:

@@ -20,6 +20,7 @@ import pytest
 
 from arrayfeed import DataLoader
 from arrayfeed.loaders import WorkerError
+from arrayfeed.loaders.records import Job
 from support.equal import difference
 from support.worker_cases import CrashOnce, ExitOnce, KillAlways, KillOnce, Numbers, Once, Sleep
 
@@ -79,6 +80,31 @@ def test_a_hundred_random_kills_change_nothing(rng: np.random.Generator) -> None
 
     for _ in range(50):
         assert not difference(next(found), next(expected))
+
+
+def test_a_job_that_is_lost_with_a_worker_is_done_by_another() -> None:
+    """One that was taken and not yet announced when the worker died: here the test takes it, out of a stopped worker's pipe."""
+    loader = DataLoader(Numbers(40), num_workers=2, prefetch_factor=4, transforms=Sleep(0.03))
+    iterator = iter(loader)
+    found = [int(next(iterator)["x"][0, 0])]
+    pids = loader._workers._open_pool().pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    pipes = [link for link in Path(f"/proc/{pids[0]}/fd").iterdir() if str(link.readlink()).startswith("pipe:")]
+    taken = 0
+    for pipe in pipes:
+        with (
+            suppress(OSError),
+            open(pipe, "rb", buffering=0, opener=lambda p, _: os.open(p, os.O_RDONLY | os.O_NONBLOCK)) as end,
+        ):
+            if len(end.read(Job.FORM.size) or b"") == Job.FORM.size:
+                taken += 1
+    os.kill(pids[0], signal.SIGKILL)
+    os.kill(pids[1], signal.SIGCONT)
+
+    assert taken == 1
+    assert found + [int(batch["x"][0, 0]) for batch in iterator] == [*range(40)]
 
 
 def test_a_batch_that_kills_three_workers_is_an_error_that_names_the_record() -> None:
@@ -147,6 +173,45 @@ def start_script(method: str, end: str, longer: float = 0.0) -> tuple[subprocess
     )
     assert script.stdout is not None
     return script, [int(pid) for pid in script.stdout.readline().split()]
+
+
+PLAIN = """
+import sys
+sys.modules["cloudpickle"] = None  # as if it was not installed
+from arrayfeed import DataLoader
+from support.worker_cases import Numbers
+
+print("imported as", __name__)
+
+def double(example):
+    return {"x": 2 * example["x"]}
+
+class Own(Numbers):
+    pass
+
+try:
+    DataLoader(Numbers(4), num_workers=1, transforms=lambda e: e)
+except TypeError as error:
+    print(error)
+if __name__ == "__main__":
+    print([int(batch["x"][0, 0]) for batch in DataLoader(Own(4), num_workers=1, transforms=double)])
+"""
+
+
+def test_without_cloudpickle_scripts_need_their_guard_and_lambdas_are_refused(tmp_path: Path) -> None:
+    """What the script itself defines is found in workers by importing it there, as multiprocessing does."""
+    script = tmp_path / "script.py"
+    script.write_text(PLAIN)
+    tests = Path(__file__).parents[1]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tests.parents[1]), str(tests)]))
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env=environment, timeout=30, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "transforms[0] (<function <lambda>" in done.stdout and "Install cloudpickle" in done.stdout
+    assert "[0, 2, 4, 6]" in done.stdout
+    assert "imported as __mp_main__" in done.stdout
 
 
 def wait_until_gone(pids: list[int], timeout_s: float) -> list[int]:

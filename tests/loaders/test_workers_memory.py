@@ -84,7 +84,11 @@ def test_any_value_survives_packing(value: Any) -> None:
 
 def test_arrays_are_views_of_the_slot_and_aligned() -> None:
     """No copy on the reader's side: each array lies in the memory, at a multiple of 64 bytes from its start."""
-    value: list[Any] = [np.arange(n, dtype=np.float32) for n in (1, 0, 17, 1000)] + [np.ones(3, ml_dtypes.bfloat16)]
+    value: list[Any] = (
+        [np.arange(n, dtype=np.float32) for n in (1, 0, 17)]
+        + [np.arange(90.0).reshape(9, 10)[::2, 1:]]
+        + [np.ones(3, ml_dtypes.bfloat16)]
+    )
     value.append(np.array([1, 2], ">M8[s]"))
     unpacked = Unpacked(value)
     memory = np.zeros(unpacked.packed.used, np.uint8)
