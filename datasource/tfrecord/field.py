@@ -61,8 +61,9 @@ class Field(Tensor):
             if None in self.shape:
                 self._empty_shape = tuple(size or 0 for size in self.shape)
         else:
-            if self.shape and None not in self.shape and np.ndim(default) == 0:
-                default = np.full(self.shape, default, object).tolist()  # lists: they have no dtype that may not fit
+            if None not in self.shape and np.ndim(default) == 0:
+                for size in reversed(self.shape):  # lists, for arrays would have a dtype that may not fit
+                    default = [default] * (size or 0)
             self._default = self.encode(default)
 
     def decode(self, values: WireValues) -> Any:
