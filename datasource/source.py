@@ -268,7 +268,8 @@ class BaseSource(ABC, Sequence[T]):
         if array.dtype.kind not in "iu":
             # Python integers past 64 bits, mixed types and floats end here; operator.index names the culprit.
             for index in indices:
-                self[operator.index(index) : 0]
+                if not -len(self) <= operator.index(index) < len(self):
+                    raise IndexError(f"index {index} is out of range for {self._describe_length()}")
             raise TypeError(f"indices must be integers, got {array.dtype}")
         length = len(self)
         bad = (array < -length) | (array >= length)
