@@ -103,7 +103,6 @@ class WorkerPool:
     ) -> None:
         self.lock = threading.RLock()
         self.num_workers = num_workers
-        self.deaths = 0
         self._pid = os.getpid()
         self._payload = payload
         self._method: StartMethod = method
@@ -194,7 +193,7 @@ class WorkerPool:
         assert result is not None and slot is not None
         order.slot = None
         batches, error = unpack(result.packed, self._slots.lend(slot, result.packed.used))
-        self._watch.fetch_s += result.fetch_ns / 1e9
+        self._watch.fetched(result.fetch_ns / 1e9)
         if batches:
             self._bytes_per_batch = result.packed.used / len(batches)
             self._seconds_per_batch = result.fetch_ns / 1e9 / len(batches)
@@ -328,7 +327,7 @@ class WorkerPool:
         pid = int(self._board.pids[worker])
         self._board.tickets[worker] = 0
         self._board.pids[worker] = 0
-        self.deaths += 1
+        self._watch.worker_deaths += 1
         killed = count_out_of_memory()
         end = describe_end(death.code, out_of_memory=killed > self._out_of_memory)
         self._out_of_memory = killed
@@ -370,7 +369,7 @@ class WorkerPool:
 
     def _start_again(self, code: int) -> None:
         """Go on with a new crew where the warden was killed, which takes all workers along."""
-        self.deaths += self.num_workers
+        self._watch.worker_deaths += self.num_workers
         _log.warning("the process that workers are started from %s; all are replaced", describe_end(code, out_of_memory=False))
         self._finalizer.detach()
         self._crew.close()

@@ -67,7 +67,7 @@ class Slots:
         self._limit_bytes = arena.default_limit() if limit_bytes is None else limit_bytes
         # Address space costs nothing: large enough for the first batch, whatever it is. Once a size is known, slots get
         # smaller, and thousands of them fit.
-        self._size = arena.capacity >> 8
+        self._size = arena.capacity // (1 << max(8, (4 * spare).bit_length()))
         self._smallest = arena.capacity >> 14
         self._largest_seen = 0
         self._warm: list[Slot] = []  # unused, with memory

@@ -26,7 +26,8 @@ def ours(source: Ready) -> Iterator[Any]:
 def by_torch(source: Ready) -> Iterator[Any]:
     import torch.utils.data
 
-    return iter(torch.utils.data.DataLoader(source, batch_size=None, num_workers=1, collate_fn=same))
+    dataset: Any = source
+    return iter(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1, collate_fn=same))
 
 
 def by_grain(source: Ready) -> Iterator[Any]:

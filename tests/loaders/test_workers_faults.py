@@ -60,6 +60,7 @@ def test_a_worker_that_dies_is_named_and_replaced(
 
     assert not difference(found, list(DataLoader(Numbers(60), batch_size=4, shuffle=True)))
     assert len(caplog.records) == 1 and words in caplog.text
+    assert loader.stats().worker_deaths == 1
 
 
 def test_a_hundred_random_kills_change_nothing(rng: np.random.Generator) -> None:
@@ -69,8 +70,8 @@ def test_a_hundred_random_kills_change_nothing(rng: np.random.Generator) -> None
     found, expected = iter(loader), iter(DataLoader(Numbers(1000, width=3000), **options))
     next(found), next(expected)
     pool = loader._workers._open_pool()
-    while pool.deaths < 100:
-        victims = [pool._crew._warden] if pool.deaths % 25 == 24 else pool.pids
+    while loader.stats().worker_deaths < 100:
+        victims = [pool._crew._warden] if loader.stats().worker_deaths % 25 == 24 else pool.pids
         if victims:
             with suppress(ProcessLookupError):  # killed before, and not replaced yet
                 os.kill(victims[int(rng.integers(len(victims)))], signal.SIGKILL)
