@@ -131,7 +131,7 @@ def _flatten(source: BaseSource[Any]) -> Iterator[BaseSource[Any]]:
     if isinstance(source, ConcatenatedView):
         yield from source._parts
     elif isinstance(source, IndexView) and isinstance(source._source, ConcatenatedView) and isinstance(source._indices, range):
-        yield from _cut(source._source, source._indices)
+        yield from list(_cut(source._source, source._indices)) or [source]
     else:
         yield source
 

@@ -68,7 +68,7 @@ class MemoryStore(Store):
         with self.lock:
             ends = np.cumsum(sizes)
             keep = np.flatnonzero(self._table[slots] == 0)
-            keep = keep[np.unique(slots[keep], return_index=True)[1]]
+            keep = np.sort(keep[np.unique(slots[keep], return_index=True)[1]])
             fits = self._used + np.cumsum(sizes[keep]) <= self.max_bytes
             if not fits.all():
                 self.is_full, keep = True, keep[fits]
