@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeAlias,
 import numpy as np
 import numpy.typing as npt
 
-from .columns import stack
-from .structure import Columns
+from .columns import Columns, stack
 
 if TYPE_CHECKING:
     from .views.cache import CacheView
@@ -148,9 +147,13 @@ class BaseSource(ABC, Sequence[T]):
     def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> BaseSource[T]:
         """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
 
-        The view holds the indices (8 bytes each); a regular step, as in ``source[a:b:c]``, costs nothing.
+        The view holds the indices (8 bytes each); those at a regular step, as in ``source[a:b:c]``, cost nothing.
         """
-        return self._at(self._normalise(indices))
+        found = self._normalise(indices)
+        step = int(found[1] - found[0]) if found.size > 1 else 0
+        if step and (np.diff(found) == step).all():
+            return self._at(range(int(found[0]), int(found[-1]) + (1 if step > 0 else -1), step))
+        return self._at(found)
 
     def map(self, function: Callable[[T], U]) -> BaseSource[U]:
         """Return a lazy view of ``function(element)``, called at every read.

@@ -79,6 +79,9 @@ class Crew:
                 }
                 self._process = launch("main_warden", "", more, [control_out.fileno(), arena.fd, jobs_out, results_in])
                 self._warden = self._process.pid
+        except BaseException:
+            self.drop()
+            raise
         finally:
             control_out.close()
             os.close(jobs_out)

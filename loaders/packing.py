@@ -8,6 +8,7 @@ text, objects. The table has offset and size of each array, int64. What is read 
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,12 +96,40 @@ def dump(value: object, *, by_value: bool = False) -> tuple[bytes, list[pickle.P
     raise TypeError(f"{type(value).__name__} cannot be pickled: {type(refusal).__name__}: {refusal}") from refusal
 
 
+class _Pickler(pickle.Pickler):
+    """Keeps out of the stream what NumPy would put into it: dates, dtypes of ml_dtypes, and arrays with gaps.
+
+    Of big-endian dates, NumPy's own pickle loses the byte order.
+    """
+
+    def reducer_override(self, value: object) -> Any:
+        if type(value) is np.ndarray:
+            dtype, flags = value.dtype, value.flags
+            if dtype.kind in "mM":
+                return _restore, (value.copy("C").view(np.int64), dtype.str)
+            if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None and dtype.type is not np.void:
+                return _restore, (value.copy("C").view(f"u{dtype.itemsize}"), dtype)
+            if not (flags.c_contiguous or flags.f_contiguous or dtype.hasobject):
+                return _restore, (value.copy("C"), None)
+        return NotImplemented
+
+
+def _restore(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
+    return array if dtype is None else array.view(dtype)
+
+
+def _dumps(value: object, *, protocol: int, buffer_callback: Callable[[pickle.PickleBuffer], Any]) -> bytes:
+    stream = io.BytesIO()
+    _Pickler(stream, protocol, buffer_callback=buffer_callback).dump(value)
+    return stream.getvalue()
+
+
 def _picklers(by_value: bool) -> list[Callable[..., bytes]]:
     try:
         import cloudpickle
     except ImportError:
-        return [pickle.dumps]
-    return [cloudpickle.dumps] if by_value else [pickle.dumps, cloudpickle.dumps]
+        return [_dumps]
+    return [cloudpickle.dumps] if by_value else [_dumps, cloudpickle.dumps]
 
 
 def _has_cloudpickle() -> bool:

@@ -10,6 +10,8 @@ import time
 import weakref
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 from .arena import Arena
 from .crew import Crew, Death
@@ -41,6 +43,7 @@ class Order:
     """A run of batches that somebody waits for.
 
     Attributes:
+      probe: It is made only to see whether the worker survives.
       deaths: How the workers ended that had it in hand.
       result, slot: Where it is, once it is made.
       failure: Why it never will be.
@@ -49,6 +52,7 @@ class Order:
     run: Run
     lane: int
     pass_number: int
+    probe: bool = False
     deaths: list[str] = field(default_factory=list)
     result: Result | None = None
     slot: Slot | None = None
@@ -99,7 +103,6 @@ class WorkerPool:
     ) -> None:
         self.lock = threading.RLock()
         self.num_workers = num_workers
-        self.deaths = 0
         self._pid = os.getpid()
         self._payload = payload
         self._method: StartMethod = method
@@ -110,7 +113,11 @@ class WorkerPool:
         self._needs_main = False
         start = BOARD_BYTES
         if method != "fork":
-            self._packed, self._needs_main = payload.store(self._arena, start)
+            try:
+                self._packed, self._needs_main = payload.store(self._arena, start)
+            except BaseException:
+                self._arena.close()
+                raise
             start += self._packed.used
         start = -(-start // _PAGE_BYTES) * _PAGE_BYTES
         self._slots = Slots(self._arena, start, spare=ahead + num_workers, limit_bytes=limit_bytes)
@@ -172,25 +179,65 @@ class WorkerPool:
         self._board.lanes[lane] = 0
         self._left.append((lane, orders))
 
-    def order(self, run: Run, lane: int, pass_number: int) -> Order:
+    def order(self, run: Run, lane: int, pass_number: int, *, probe: bool = False) -> Order:
         """Let workers make a run."""
-        order = Order(run, lane, pass_number)
+        order = Order(run, lane, pass_number, probe)
         self._send(order)
         return order
 
     def collect(self, order: Order) -> Made:
         """Return the batches of a settled order; once. They are views of shared memory, for as long as they live."""
         if order.failure is not None:
-            return Made(order.run, [], order.failure)
+            return self._make_singly(order) if len(order.deaths) >= _MAX_DEATHS else Made(order.run, [], order.failure)
         result, slot = order.result, order.slot
         assert result is not None and slot is not None
         order.slot = None
         batches, error = unpack(result.packed, self._slots.lend(slot, result.packed.used))
-        self._watch.fetch_s += result.fetch_ns / 1e9
+        self._watch.fetched(result.fetch_ns / 1e9)
         if batches:
             self._bytes_per_batch = result.packed.used / len(batches)
             self._seconds_per_batch = result.fetch_ns / 1e9 / len(batches)
         return Made(order.run, batches, error)
+
+    def _make_singly(self, order: Order) -> Made:
+        """Make what can be made of a run that workers have died of: the batches before the one that is to blame."""
+        batches: list[Any] = []
+        for bounds in pairwise(order.run.bounds):
+            single = order
+            if len(order.run.bounds) > 2:
+                single = self._make(Run(order.run.epoch, bounds), order)
+            if single.failure is not None:
+                return Made(order.run, batches, self._blame(single))
+            made = self.collect(single)
+            batches += made.batches
+            if made.error is not None:
+                return Made(order.run, batches, made.error)
+        return Made(order.run, batches, None)
+
+    def _blame(self, order: Order) -> WorkerError:
+        """Return the error for a batch that workers have died of, with the record, found by halving."""
+        start, stop = order.run.bounds
+
+        def kills(first: int, last: int) -> bool:
+            return self._make(Run(order.run.epoch, (first, last)), order, probe=True).failure is not None
+
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            start, stop = (start, middle) if kills(start, middle) else (middle, stop)
+        (record,) = self._records(Run(order.run.epoch, (start, stop)))
+        which = f"record {record} alone ends one" if kills(start, stop) else "no single record does"
+        return WorkerError(
+            f"{self.describe(order.run)}: {len(order.deaths)} workers have ended while making these, and {which}. The last, "
+            f"{order.deaths[-1]}"
+        )
+
+    def _make(self, run: Run, parent: Order, *, probe: bool = False) -> Order:
+        order = self.order(run, parent.lane, parent.pass_number, probe=probe)
+        while not order.settled:
+            self.turn()
+        if probe:
+            self._discard(order)
+        return order
 
     def _discard(self, order: Order) -> None:
         if order.slot is not None:
@@ -217,13 +264,17 @@ class WorkerPool:
 
     def describe(self, run: Run) -> str:
         """Return which records make up a run."""
-        sampler = copy.copy(self._payload.sampler)
-        sampler.set_epoch(run.epoch)
-        records = sampler.block(run.bounds[0], run.bounds[-1]).tolist()
+        records = self._records(run)
         numbers = ", ".join(map(str, records[:_NAMED])) + (
             f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
         )
         return f"positions {run.bounds[0]} to {run.bounds[-1] - 1} of epoch {run.epoch} (records {numbers})"
+
+    def _records(self, run: Run) -> list[int]:
+        sampler = copy.copy(self._payload.sampler)
+        sampler.set_epoch(run.epoch)
+        records: list[int] = sampler.block(run.bounds[0], run.bounds[-1]).tolist()
+        return records
 
     def who_has(self, order: Order) -> str:
         """Return which worker has an order in hand, and for how long."""
@@ -242,7 +293,7 @@ class WorkerPool:
         self._tickets[number] = _Ticket(order, slot)
         bounds = run.bounds
         batch_size = bounds[1] - bounds[0]
-        where = (order.lane, order.pass_number, run.epoch, bounds[0], bounds[-1], batch_size, 0)
+        where = (order.lane, order.pass_number, run.epoch, bounds[0], bounds[-1], batch_size, int(order.probe))
         self._crew.send(Job(number, *where, slot.start, slot.size))
 
     def _settle(self, result: Result) -> None:
@@ -276,7 +327,7 @@ class WorkerPool:
         pid = int(self._board.pids[worker])
         self._board.tickets[worker] = 0
         self._board.pids[worker] = 0
-        self.deaths += 1
+        self._watch.worker_deaths += 1
         killed = count_out_of_memory()
         end = describe_end(death.code, out_of_memory=killed > self._out_of_memory)
         self._out_of_memory = killed
@@ -296,12 +347,10 @@ class WorkerPool:
         order.deaths.append(end)
         if order.settled or self._board.lanes[order.lane] != order.pass_number:
             return
-        if len(order.deaths) < _MAX_DEATHS:
+        if order.probe or len(order.deaths) >= _MAX_DEATHS:
+            order.failure = WorkerError(end)
+        else:
             self._send(order)
-            return
-        order.failure = WorkerError(
-            f"{self.describe(order.run)}: {len(order.deaths)} workers have ended while making these, the last one, {end}"
-        )
 
     def _send_lost(self) -> None:
         """Send again what a worker took that ended before it could say so.
@@ -320,7 +369,7 @@ class WorkerPool:
 
     def _start_again(self, code: int) -> None:
         """Go on with a new crew where the warden was killed, which takes all workers along."""
-        self.deaths += self.num_workers
+        self._watch.worker_deaths += self.num_workers
         _log.warning("the process that workers are started from %s; all are replaced", describe_end(code, out_of_memory=False))
         self._finalizer.detach()
         self._crew.close()

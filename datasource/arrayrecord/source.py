@@ -16,9 +16,9 @@ import numpy as np
 
 from ..errors import CorruptShardError
 from ..memory import Extents, copy_bytes
+from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
-from ..source import BaseSource, Indices
-from ..structure import Columns
+from ..source import Indices
 from .file import Io
 from .opened import OpenShards
 from .places import Places
@@ -31,7 +31,7 @@ __all__ = ["ArrayRecordDataSource"]
 _MAX_PLACES = 1 << 28
 
 
-class ArrayRecordDataSource(BaseSource[bytes]):
+class ArrayRecordDataSource(RecordSource):
     """The records of one or many ArrayRecord files as a sequence of ``bytes``.
 
     Reads files of any ``group_size``, uncompressed or in zstd, Brotli or Snappy. ``len`` counts records. Opening reads each
@@ -129,14 +129,6 @@ class ArrayRecordDataSource(BaseSource[bytes]):
         if address and index < len(places.address_of):
             places.note_one(index, address, len(record))
         return record
-
-    def _read_many(self, indices: Indices) -> list[bytes]:
-        return self.gather(indices).tolist()
-
-    def _read_columns(self, indices: Indices) -> Columns:
-        column = np.empty(indices.size, object)
-        column[:] = self._read_many(indices)
-        return column
 
     def gather(self, indices: Indices) -> Extents:
         """Return the records at ``indices``, all within bounds, where they lie in memory.

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..columns import Columns
 from ..source import BaseSource, Indices
-from ..structure import Columns
 from .identity import digest
 
 __all__ = ["IndexView"]
