@@ -188,7 +188,8 @@ def _read_description(path: str, data: npt.NDArray[np.uint8]) -> dict[str, Any]:
         if description["version"] != _VERSION:
             raise ValueError(f"it is of version {description['version']}, this reads version {_VERSION}")
         for shard in description["shards"]:
-            if min(shard["records"], shard["bytes"], shard["crc32c"]) < 0 or not isinstance(shard["name"], str):
+            numbers, texts = [shard[key] for key in ("records", "bytes", "crc32c")], [shard["name"], shard["signature"]]
+            if not all(isinstance(n, int) and n >= 0 for n in numbers) or not all(isinstance(t, str) for t in texts):
                 raise ValueError("it describes no shards")
     except (ValueError, TypeError, KeyError, struct.error) as error:
         raise DataError(f"no record index: {error}; make it again with `arrayfeed index`", path) from None

@@ -24,7 +24,8 @@ class IndexView(BaseSource[T]):
 
     def __init__(self, source: BaseSource[T], indices: range | Indices) -> None:
         self._source = source
-        self._indices = indices
+        # Of a range its step may be past 64 bits, as long as it leads nowhere: source[5 :: 2**70].
+        self._indices = _as_range(indices) if isinstance(indices, range) else indices
 
     def __len__(self) -> int:
         return len(self._indices)

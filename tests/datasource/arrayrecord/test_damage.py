@@ -458,6 +458,7 @@ def test_a_record_index_that_lies_within_bounds_gives_no_wrong_record(
         {"version": 1, "shards": None},
         {"version": 1, "shards": [1]},
         {"version": 1, "shards": [{"name": "shard"}]},
+        {"version": 1, "shards": [{"name": "a", "records": 0, "bytes": 0, "crc32c": 0}]},
         {"version": 1, "shards": [{"name": 1, "records": 0, "bytes": 0, "crc32c": 0, "signature": ""}]},
         {"version": 1, "shards": [{"name": "a", "records": "1", "bytes": 0, "crc32c": 0, "signature": ""}]},
         {"version": 1, "shards": [{"name": "a", "records": -1, "bytes": 0, "crc32c": 0, "signature": ""}]},
