@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from .errors import WorkerError
+from .orders import Order
 from .plan import Run
-from .pool import Order, WorkerPool
+from .pool import WorkerPool
 from .runs import Made
 
 __all__ = ["WorkerPass"]

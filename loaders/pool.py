@@ -9,24 +9,23 @@ import threading
 import time
 import weakref
 from collections import deque
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
 
 from .arena import Arena
+from .blame import make_singly
 from .crew import Crew, Death
 from .deaths import count_out_of_memory, describe_end
 from .errors import WorkerError
+from .orders import Order, Ticket
 from .packing import Packed, unpack
 from .payload import Payload
 from .plan import Run
 from .records import BOARD_BYTES, LANES, Board, Job, Result
 from .runs import Made
-from .slots import Slot, Slots
+from .slots import Slots
 from .stats import StopWatch
 from .workers import StartMethod
 
-__all__ = ["Order", "WorkerPool"]
+__all__ = ["WorkerPool"]
 
 _log = logging.getLogger("arrayfeed")
 
@@ -36,40 +35,6 @@ _MAX_DEATHS = 3
 _NAMED = 64
 #: Neither are workers started for ever that end before they have taken a job.
 _MAX_FAILED_STARTS = 10
-
-
-@dataclass(eq=False, slots=True)
-class Order:
-    """A run of batches that somebody waits for.
-
-    Attributes:
-      probe: It is made only to see whether the worker survives.
-      deaths: How the workers ended that had it in hand.
-      result, slot: Where it is, once it is made.
-      failure: Why it never will be.
-    """
-
-    run: Run
-    lane: int
-    pass_number: int
-    probe: bool = False
-    deaths: list[str] = field(default_factory=list)
-    result: Result | None = None
-    slot: Slot | None = None
-    failure: WorkerError | None = None
-
-    @property
-    def settled(self) -> bool:
-        return self.result is not None or self.failure is not None
-
-
-@dataclass(eq=False, slots=True)
-class _Ticket:
-    """One sending of an order; ``doubted`` once it was sent again because nobody seemed to have it."""
-
-    order: Order
-    slot: Slot
-    doubted: bool = False
 
 
 class WorkerPool:
@@ -121,7 +86,7 @@ class WorkerPool:
             start += self._packed.used
         start = -(-start // _PAGE_BYTES) * _PAGE_BYTES
         self._slots = Slots(self._arena, start, spare=ahead + num_workers, limit_bytes=limit_bytes)
-        self._tickets: dict[int, _Ticket] = {}
+        self._tickets: dict[int, Ticket] = {}
         self._next_ticket = 1
         self._next_pass = 1
         self._left: deque[tuple[int, deque[Order]]] = deque()
@@ -166,7 +131,7 @@ class WorkerPool:
             lane, orders = self._left.popleft()
             self._free_lanes.append(lane)
             for order in orders:
-                self._discard(order)
+                self.discard(order)
         if not self._free_lanes:
             raise RuntimeError(f"{LANES} iterators over one loader are in use at once; drop some")
         lane, number = self._free_lanes.pop(), self._next_pass
@@ -188,7 +153,7 @@ class WorkerPool:
     def collect(self, order: Order) -> Made:
         """Return the batches of a settled order; once. They are views of shared memory, for as long as they live."""
         if order.failure is not None:
-            return self._make_singly(order) if len(order.deaths) >= _MAX_DEATHS else Made(order.run, [], order.failure)
+            return make_singly(self, order) if len(order.deaths) >= _MAX_DEATHS else Made(order.run, [], order.failure)
         result, slot = order.result, order.slot
         assert result is not None and slot is not None
         order.slot = None
@@ -199,47 +164,8 @@ class WorkerPool:
             self._seconds_per_batch = result.fetch_ns / 1e9 / len(batches)
         return Made(order.run, batches, error)
 
-    def _make_singly(self, order: Order) -> Made:
-        """Make what can be made of a run that workers have died of: the batches before the one that is to blame."""
-        batches: list[Any] = []
-        for bounds in pairwise(order.run.bounds):
-            single = order
-            if len(order.run.bounds) > 2:
-                single = self._make(Run(order.run.epoch, bounds), order)
-            if single.failure is not None:
-                return Made(order.run, batches, self._blame(single))
-            made = self.collect(single)
-            batches += made.batches
-            if made.error is not None:
-                return Made(order.run, batches, made.error)
-        return Made(order.run, batches, None)
-
-    def _blame(self, order: Order) -> WorkerError:
-        """Return the error for a batch that workers have died of, with the record, found by halving."""
-        start, stop = order.run.bounds
-
-        def kills(first: int, last: int) -> bool:
-            return self._make(Run(order.run.epoch, (first, last)), order, probe=True).failure is not None
-
-        while stop - start > 1:
-            middle = (start + stop) // 2
-            start, stop = (start, middle) if kills(start, middle) else (middle, stop)
-        (record,) = self._records(Run(order.run.epoch, (start, stop)))
-        which = f"record {record} alone ends one" if kills(start, stop) else "no single record does"
-        return WorkerError(
-            f"{self.describe(order.run)}: {len(order.deaths)} workers have ended while making these, and {which}. The last, "
-            f"{order.deaths[-1]}"
-        )
-
-    def _make(self, run: Run, parent: Order, *, probe: bool = False) -> Order:
-        order = self.order(run, parent.lane, parent.pass_number, probe=probe)
-        while not order.settled:
-            self.turn()
-        if probe:
-            self._discard(order)
-        return order
-
-    def _discard(self, order: Order) -> None:
+    def discard(self, order: Order) -> None:
+        """Give back what an order has taken, if nobody is to collect it."""
         if order.slot is not None:
             slot, order.slot = order.slot, None
             self._slots.free(slot)
@@ -262,19 +188,20 @@ class WorkerPool:
             else:
                 self._replace(event)
 
-    def describe(self, run: Run) -> str:
-        """Return which records make up a run."""
-        records = self._records(run)
-        numbers = ", ".join(map(str, records[:_NAMED])) + (
-            f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
-        )
-        return f"positions {run.bounds[0]} to {run.bounds[-1] - 1} of epoch {run.epoch} (records {numbers})"
-
-    def _records(self, run: Run) -> list[int]:
+    def records(self, run: Run) -> list[int]:
+        """Return the records of a run."""
         sampler = copy.copy(self._payload.sampler)
         sampler.set_epoch(run.epoch)
         records: list[int] = sampler.block(run.bounds[0], run.bounds[-1]).tolist()
         return records
+
+    def describe(self, run: Run) -> str:
+        """Return which positions and records a run is, in words."""
+        records = self.records(run)
+        numbers = ", ".join(map(str, records[:_NAMED])) + (
+            f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
+        )
+        return f"positions {run.bounds[0]} to {run.bounds[-1] - 1} of epoch {run.epoch} (records {numbers})"
 
     def who_has(self, order: Order) -> str:
         """Return which worker has an order in hand, and for how long."""
@@ -290,7 +217,7 @@ class WorkerPool:
         slot = self._slots.allocate()
         number, run = self._next_ticket, order.run
         self._next_ticket += 1
-        self._tickets[number] = _Ticket(order, slot)
+        self._tickets[number] = Ticket(order, slot)
         bounds = run.bounds
         batch_size = bounds[1] - bounds[0]
         where = (order.lane, order.pass_number, run.epoch, bounds[0], bounds[-1], batch_size, int(order.probe))
