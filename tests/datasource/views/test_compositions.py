@@ -33,7 +33,7 @@ def next_one(element: Any) -> Any:
 
 def arrays(length: int) -> Pair:
     """Return a source that reads columns, and its elements."""
-    columns = {"x": np.arange(length), "v": np.arange(2 * length, dtype=np.float32).reshape(length, 2)}
+    columns: dict[str, Any] = {"x": np.arange(length), "v": np.arange(2 * length, dtype=np.float32).reshape(length, 2)}
     return ArraySource(columns), [{"x": columns["x"][i], "v": columns["v"][i]} for i in range(length)]
 
 
@@ -96,7 +96,8 @@ def remember(data: st.DataObject, pair: Pair) -> Pair:
     view, expected = pair
     cached = view.cache(1 << 20)
     if expected and data.draw(st.booleans()):
-        cached.read_batch(data.draw(st.lists(st.integers(0, len(expected) - 1), min_size=1, max_size=4)))
+        asked: list[int] = data.draw(st.lists(st.integers(0, len(expected) - 1), min_size=1, max_size=4))
+        cached.read_batch(asked)
     return cached, expected
 
 
@@ -114,7 +115,7 @@ STEPS = [cut, cut, select, apply, join, pair_up, number, regroup, remember, part
 @st.composite
 def compositions(draw: st.DrawFn) -> Pair:
     """Draw a view made in up to six steps, and the list it stands for."""
-    pair = draw(st.sampled_from([arrays, objects]))(draw(st.integers(0, 12)))
+    pair: Pair = draw(st.sampled_from([arrays, objects]))(draw(st.integers(0, 12)))
     for step in draw(st.lists(st.sampled_from(STEPS), max_size=6)):
         pair = step(draw(st.data()), pair)
         assume(len(pair[1]) < 200)
