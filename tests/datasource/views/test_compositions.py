@@ -95,7 +95,8 @@ def regroup(data: st.DataObject, pair: Pair) -> Pair:
 def remember(data: st.DataObject, pair: Pair) -> Pair:
     view, expected = pair
     cached = view.cache(1 << 20)
-    if expected and data.draw(st.booleans()):
+    read: bool = data.draw(st.booleans())
+    if expected and read:
         asked: list[int] = data.draw(st.lists(st.integers(0, len(expected) - 1), min_size=1, max_size=4))
         cached.read_batch(asked)
     return cached, expected
