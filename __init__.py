@@ -16,6 +16,7 @@ from .datasource import (
     features,
     open,
     verify,
+    write_dataset,
 )
 from .loaders import DataLoader, LoaderStats
 from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError, split_indices
@@ -44,4 +45,5 @@ __all__ = [
     "open",
     "split_indices",
     "verify",
+    "write_dataset",
 ]

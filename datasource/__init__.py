@@ -16,7 +16,7 @@ from .errors import (
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
 from .verification import verify
-from .writing import DatasetWriter
+from .writing import DatasetWriter, write_dataset
 
 __all__ = [
     "ArrayRecordDataSource",
@@ -35,4 +35,5 @@ __all__ = [
     "features",
     "open",
     "verify",
+    "write_dataset",
 ]
