@@ -2,6 +2,7 @@
 
 from .datasource import (
     ArrayRecordDataSource,
+    ArraySource,
     CorruptShardError,
     DataError,
     DatasetExistsError,
@@ -10,19 +11,26 @@ from .datasource import (
     DatasetWriter,
     DecodeError,
     ExampleDataSource,
+    Field,
     SchemaError,
+    SequenceSource,
     ShardNotFoundError,
     Source,
+    TFRecordSource,
+    concatenate,
+    decompress_tfrecord,
     features,
     open,
     verify,
     write_dataset,
+    zip_sources,
 )
-from .loaders import DataLoader, LoaderStats
+from .loaders import DataLoader, LoaderStats, WorkerError
 from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError, split_indices
 
 __all__ = [
     "ArrayRecordDataSource",
+    "ArraySource",
     "CorruptShardError",
     "DataError",
     "DataLoader",
@@ -32,18 +40,25 @@ __all__ = [
     "DatasetWriter",
     "DecodeError",
     "ExampleDataSource",
+    "Field",
     "IndexSampler",
     "LoaderStats",
     "Sampler",
     "SchemaError",
+    "SequenceSource",
     "SequentialSampler",
     "ShardNotFoundError",
     "ShardOptions",
     "Source",
     "StateError",
+    "TFRecordSource",
+    "WorkerError",
+    "concatenate",
+    "decompress_tfrecord",
     "features",
     "open",
     "split_indices",
     "verify",
     "write_dataset",
+    "zip_sources",
 ]

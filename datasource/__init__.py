@@ -2,6 +2,7 @@
 
 from . import features
 from .arrayrecord import ArrayRecordDataSource
+from .arrays import ArraySource
 from .dataset import open
 from .errors import (
     CorruptShardError,
@@ -15,11 +16,14 @@ from .errors import (
 )
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
+from .tfrecord import Field, TFRecordSource, decompress_tfrecord
 from .verification import verify
+from .views import SequenceSource, concatenate, zip_sources
 from .writing import DatasetWriter, write_dataset
 
 __all__ = [
     "ArrayRecordDataSource",
+    "ArraySource",
     "BaseSource",
     "CorruptShardError",
     "DataError",
@@ -29,11 +33,17 @@ __all__ = [
     "DatasetWriter",
     "DecodeError",
     "ExampleDataSource",
+    "Field",
     "SchemaError",
+    "SequenceSource",
     "ShardNotFoundError",
     "Source",
+    "TFRecordSource",
+    "concatenate",
+    "decompress_tfrecord",
     "features",
     "open",
     "verify",
     "write_dataset",
+    "zip_sources",
 ]

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from os import PathLike
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, overload, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from .columns import Columns, stack
 
-__all__ = ["BaseSource", "IndexView", "Indices", "Source"]
+if TYPE_CHECKING:
+    from .views.cache import CacheView
+
+__all__ = ["BaseSource", "Indices", "Source"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 T_co = TypeVar("T_co", covariant=True)
 
 Indices: TypeAlias = npt.NDArray[np.int64]
@@ -36,12 +41,13 @@ class Source(Protocol[T_co]):
 
 
 class BaseSource(ABC, Sequence[T]):
-    """A random-access sequence, complete once ``_read_one`` and ``__len__`` are given.
+    """A random-access sequence, complete once ``_read_one``, ``__len__`` and ``fingerprint`` are given.
 
         source[3], source[-1], source[np.int64(3)]      one element
         source[10:20:2]                                 a lazy view; reads nothing
         source[[3, 1, 1]], source[np.array([3, 1])]     a list, in the asked order, duplicates kept
         source.read_batch([3, 1, 1])                    the same elements as columns, each with a leading batch axis
+        source.map(f).cache(), a + b, source.batch(32)  lazy views: sources again, with all of the above
 
     An index outside ``-len(self) <= index < len(self)`` raises ``IndexError``, one that is no integer ``TypeError``.
     Sources are safe to read from many threads, after ``fork``, and pickle without the data they read.
@@ -74,28 +80,40 @@ class BaseSource(ABC, Sequence[T]):
     def fingerprint(self) -> str:
         """A short hexadecimal digest of what is read and in which order: equal for equal sources, stable over processes."""
 
+    def _sources(self) -> tuple[BaseSource[Any], ...]:
+        """Return the sources that this one reads from; none where it reads files or memory."""
+        return ()
+
+    def _at(self, indices: range | Indices) -> BaseSource[T]:
+        """Return a view of the elements at ``indices``, all within bounds."""
+        from .views.index import IndexView
+
+        return IndexView(self, indices)
+
+    def _origin(self, index: int) -> str:
+        """Return in words which element of which source ``0 <= index < len(self)`` is, for errors."""
+        return f"element {index} of {self!r}"
+
     def close(self) -> None:
-        """Release files and mappings. Reading afterwards raises ``ValueError``."""
+        """Release files and mappings, of a view's sources too. Reading afterwards raises ``ValueError``."""
+        for source in self._sources():
+            source.close()
 
     # -- the contract ---------------------------------------------------------------------------------------------
 
     @overload
     def __getitem__(self, key: int, /) -> T: ...
     @overload
-    def __getitem__(self, key: slice, /) -> IndexView[T]: ...
+    def __getitem__(self, key: slice, /) -> BaseSource[T]: ...
     @overload
     def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> list[T]: ...
 
     def __getitem__(self, key: Any, /) -> Any:
         if isinstance(key, slice):
-            return IndexView(self, range(*key.indices(len(self))))
-        if isinstance(key, (list, tuple)) or (isinstance(key, np.ndarray) and key.ndim > 0):
+            return self._at(range(*key.indices(len(self))))
+        if isinstance(key, (list, tuple, range)) or (isinstance(key, np.ndarray) and key.ndim > 0):
             return self.__getitems__(key)
-        index = operator.index(key)
-        length = len(self)
-        if not -length <= index < length:
-            raise IndexError(f"index {index} is out of range for {self._describe_length()}")
-        return self._read_one(index % length)
+        return self._read_one(self._normalise_one(key))
 
     def __getitems__(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[T]:
         """Return the elements at ``indices`` as a list, in the asked order, duplicates kept (torch's batched read)."""
@@ -108,13 +126,6 @@ class BaseSource(ABC, Sequence[T]):
     def read_batches(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]], bounds: Sequence[int]) -> list[Columns]:
         """Return ``read_batch(indices[bounds[k] : bounds[k + 1]])`` for each ``k``: cheaper, for small batches."""
         return self._read_batches(self._normalise(indices), bounds)
-
-    def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> IndexView[T]:
-        """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
-
-        The view holds the indices (8 bytes each); a regular step, as in ``source[a:b:c]``, costs nothing.
-        """
-        return IndexView(self, self._normalise(indices))
 
     def __iter__(self) -> Iterator[T]:
         # By blocks, because reading many at once is several times cheaper than one by one; small ones first, because the
@@ -131,94 +142,146 @@ class BaseSource(ABC, Sequence[T]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    # -- views: lazy, and sources themselves; imported when used, because they are built on this class --------------
+
+    def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> BaseSource[T]:
+        """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
+
+        The view holds the indices (8 bytes each); those at a regular step, as in ``source[a:b:c]``, cost nothing.
+        """
+        found = self._normalise(indices)
+        step = int(found[1] - found[0]) if found.size > 1 else 0
+        if step and (np.diff(found) == step).all():
+            return self._at(range(int(found[0]), int(found[-1]) + (1 if step > 0 else -1), step))
+        return self._at(found)
+
+    def map(self, function: Callable[[T], U]) -> BaseSource[U]:
+        """Return a lazy view of ``function(element)``, called at every read.
+
+        What ``function`` raises passes as it is, with a note that says for which element of which source. Pickles where
+        ``function`` does. Its name is part of the fingerprint, what it does is not.
+        """
+        from .views.map import MapView
+
+        return MapView(self, (function,))
+
+    def batch(self, size: int, *, drop_last: bool = False) -> BaseSource[Columns]:
+        """Return a lazy view of ``size >= 1`` neighbouring elements at a time, as columns; the last may have fewer.
+
+        Raises:
+          ValueError: ``size`` is below 1.
+        """
+        from .views.batch import BatchView
+
+        return BatchView(self, size, size, drop_last=drop_last)
+
+    def window(self, size: int, stride: int = 1) -> BaseSource[Columns]:
+        """Return a lazy view of ``size >= 1`` neighbours, as columns, from every ``stride``-th element on; whole ones only.
+
+        Raises:
+          ValueError: ``size`` or ``stride`` is below 1.
+        """
+        from .views.batch import BatchView
+
+        return BatchView(self, size, stride, drop_last=True)
+
+    def unbatch(self) -> BaseSource[Any]:
+        """Return a lazy view of the rows of a source of columns, which all have the same number of rows, but for the last.
+
+        Reads the first and the last element at once, to count their rows. Reading one row reads all of its batch; caching
+        the batches makes that cheap.
+
+        Raises:
+          ValueError: There are more rows in the last batch than in the first; when read: in a batch are not as many.
+          TypeError: The elements are no columns.
+        """
+        from .views.unbatch import unbatch
+
+        return unbatch(self)
+
+    def enumerate(self, start: int = 0) -> BaseSource[tuple[int, T]]:
+        """Return a lazy view of ``(start + index, element)``; a slice or selection of it keeps the numbers."""
+        from .views.zip import enumerate_source
+
+        return enumerate_source(self, start)
+
+    def cache(self, max_bytes: int = 1 << 30, *, path: str | PathLike[str] | None = None) -> CacheView[T]:
+        """Return a view that keeps what was read, in memory or in the file ``path``, up to ``max_bytes``.
+
+        See ``CacheView`` for what is kept, who shares it, and what a file guarantees.
+
+        Raises:
+          ValueError: ``max_bytes`` is negative.
+          DataError: The file is something else, or belongs to another source.
+        """
+        from .views.cache import CacheView
+
+        return CacheView(self, max_bytes, path)
+
+    @overload
+    def split(self, parts: int | Sequence[float], *, seed: int | None = None) -> list[BaseSource[T]]: ...
+    @overload
+    def split(self, parts: Mapping[str, float], *, seed: int | None = None) -> dict[str, BaseSource[T]]: ...
+
+    def split(
+        self, parts: int | Sequence[float] | Mapping[str, float], *, seed: int | None = None
+    ) -> list[BaseSource[T]] | dict[str, BaseSource[T]]:
+        """Return disjoint views that together have every element once, each in the source's order.
+
+            source.split(3)                                     three, whose lengths differ by 1 at most
+            source.split([0.8, 0.2], seed=0)                    shares of the whole, elements drawn at random
+            source.split({"train": 0.9, "val": 0.1}, seed=0)    the same, by name
+            source.split([50_000, 10_000])                      counts
+
+        Args:
+          parts: How many, or their shares (floats, sum 1), or their counts (integers, sum ``len(source)``).
+          seed: None cuts neighbours apart as they come. An integer decides by its hash with the index where an element goes:
+            the same on every machine, with every version of Python and NumPy; takes 8 bytes an element.
+
+        Raises:
+          ValueError: The parts are no such numbers; says what they sum up to.
+        """
+        from .views.split import split
+
+        return split(self, parts, seed)
+
+    def __add__(self, other: object) -> BaseSource[Any]:
+        if not isinstance(other, BaseSource):
+            return NotImplemented
+        from .views.concatenate import concatenate
+
+        return concatenate(self, other)
+
     # -- helpers --------------------------------------------------------------------------------------------------
 
     def _describe_length(self) -> str:
         return f"{len(self)} elements"
 
     def _normalise(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Indices:
-        """Return ``indices`` as int64 within ``[0, len(self))``, or raise naming the first that does not fit."""
-        array = np.asarray(indices)
+        """Return a copy of ``indices`` as int64 within ``[0, len(self))``, or raise naming the first that does not fit."""
+        # A copy, whatever came: bounds that were checked must hold until the last read, and for ever in a view.
+        array = np.array(indices)
         if array.ndim != 1:
             raise TypeError(f"indices must be one-dimensional, got shape {array.shape}")
-        if array.size == 0:
-            return np.empty(0, np.int64)
         if array.dtype.kind not in "iu":
-            # Python integers past 64 bits, mixed types and floats end here; operator.index names the culprit.
-            for index in indices:
-                self[operator.index(index) : 0]
-            raise TypeError(f"indices must be integers, got {array.dtype}")
+            if array.dtype.kind == "b":
+                raise TypeError("indices must be integers, got bool; np.flatnonzero(mask) gives the indices of a mask")
+            # Python integers past 64 bits, floats and anything else: judged one by one, as single reads are.
+            array = np.array([self._normalise_one(index) for index in indices], np.int64)
         length = len(self)
         bad = (array < -length) | (array >= length)
         if bad.any():
-            index = int(array[bad.argmax()])
-            raise IndexError(f"index {index} is out of range for {self._describe_length()}")
+            raise IndexError(self._out_of_range(int(array[bad.argmax()])))
         result = array.astype(np.int64, copy=False)
         negative = result < 0
         return np.where(negative, result + length, result) if negative.any() else result
 
+    def _normalise_one(self, index: SupportsIndex) -> int:
+        number = operator.index(index)
+        length = len(self)
+        if not -length <= number < length:
+            raise IndexError(self._out_of_range(number))
+        return number % length
 
-class IndexView(BaseSource[T]):
-    """Some elements of a source, by number; made by slicing and ``select``. Reads nothing until asked.
-
-    Views of views collapse into one: however deep, an element costs one lookup.
-    """
-
-    def __init__(self, source: BaseSource[T], indices: range | Indices) -> None:
-        inner = source._indices if isinstance(source, IndexView) else None
-        self._source: BaseSource[T] = source._source if isinstance(source, IndexView) else source
-        self._indices: range | Indices = indices if inner is None else _compose(inner, indices)
-
-    def __len__(self) -> int:
-        return len(self._indices)
-
-    def _read_one(self, index: int) -> T:
-        return self._source._read_one(int(self._indices[index]))
-
-    def _read_many(self, indices: Indices) -> list[T]:
-        return self._source._read_many(self._lookup(indices))
-
-    def _read_columns(self, indices: Indices) -> Columns:
-        return self._source._read_columns(self._lookup(indices))
-
-    def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
-        return self._source._read_batches(self._lookup(indices), bounds)
-
-    def _lookup(self, indices: Indices) -> Indices:
-        if isinstance(self._indices, range):
-            return indices * self._indices.step + self._indices.start
-        return self._indices[indices]
-
-    @property
-    def fingerprint(self) -> str:
-        from hashlib import blake2b
-
-        digest = blake2b(self._source.fingerprint.encode(), digest_size=8)
-        if isinstance(self._indices, range):
-            digest.update(f"range {self._indices.start} {len(self._indices)} {self._indices.step}".encode())
-        else:
-            digest.update(self._indices.astype("<i8", copy=False).tobytes())
-        return digest.hexdigest()
-
-    def close(self) -> None:
-        self._source.close()
-
-    def __repr__(self) -> str:
-        which = (
-            f"[{self._indices.start}:{self._indices.stop}:{self._indices.step}]"
-            if isinstance(self._indices, range)
-            else ".select(...)"
-        )
-        return f"<{len(self)} of {self._source!r}{which}>"
-
-
-def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
-    """Return ``outer[inner]``."""
-    if isinstance(inner, range):
-        start, stop, step = inner.start, inner.stop, inner.step
-        if isinstance(outer, range):
-            # An empty range, or one that runs down past 0, has ends that are no positions; len() is what counts.
-            first = outer.start + start * outer.step
-            return range(first, first + len(inner) * step * outer.step, step * outer.step)
-        return outer[start : None if stop < 0 else stop : step] if len(inner) else outer[:0]
-    return np.asarray(inner) * outer.step + outer.start if isinstance(outer, range) else outer[inner]
+    def _out_of_range(self, index: int) -> str:
+        return f"index {index} is out of range for {self._describe_length()}"

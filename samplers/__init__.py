@@ -6,6 +6,7 @@ from .block_shuffle_sampler import BlockShuffleSampler
 from .bucket_batch_sampler import BucketBatchSampler
 from .errors import StateError
 from .index_sampler import IndexSampler, SequentialSampler
+from .interleave_sampler import InterleaveSampler
 from .mixture_sampler import MixtureSampler
 from .permutation import Permutation
 from .protocol import Sampler
@@ -23,6 +24,7 @@ __all__ = [
     "BlockShuffleSampler",
     "BucketBatchSampler",
     "IndexSampler",
+    "InterleaveSampler",
     "MixtureSampler",
     "OrderedSampler",
     "Permutation",

@@ -38,7 +38,7 @@ class RecordRandom:
 
         one generator           generator(epoch, place)              3 us
         the same one, moved     rewind(generator, epoch, place)      1 us
-        a whole batch           uniform(epochs, places, count)       1 us a record for up to 4 numbers each
+        128 records at once     uniform(epochs, places, 4)           1.2 us each; 0.15 us of 4,096
 
     Immutable, picklable, safe to share between threads (the generators it makes are not).
 
@@ -94,13 +94,11 @@ class RecordRandom:
         rows = np.asarray(places).astype(np.uint64).reshape(-1, 1)
         blocks = -(-operator.index(count) // 4)
         shape = (len(rows), blocks)
-        counter = (
-            np.broadcast_to(np.arange(1, blocks + 1, dtype=np.uint64), shape),
-            np.full(shape, self.stream, np.uint64),
-            np.broadcast_to(rows, shape),
-            np.broadcast_to(np.asarray(epochs).astype(np.uint64).reshape(-1, 1), shape),
-        )
-        return np.stack(_philox(counter, self._words), axis=-1).reshape(len(rows), 4 * blocks)[:, :count]
+        even, odd = np.empty((2, *shape), np.uint64), np.empty((2, *shape), np.uint64)
+        even[0], odd[0] = np.arange(1, blocks + 1, dtype=np.uint64), self.stream
+        even[1], odd[1] = rows, np.asarray(epochs).astype(np.uint64).reshape(-1, 1)
+        even, odd = _philox(even, odd, self._words)
+        return np.stack([even[0], odd[0], even[1], odd[1]], axis=-1).reshape(len(rows), 4 * blocks)[:, :count]
 
     def uniform(self, epochs: npt.ArrayLike, places: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
         """Return `count` numbers ``0 <= x < 1`` for each of many records; arguments as for `words`.
@@ -147,31 +145,36 @@ def _key_words(seed: int) -> tuple[int, int]:
     return low, high
 
 
-def _philox(counter: tuple[_U64, _U64, _U64, _U64], key: tuple[int, int]) -> tuple[_U64, _U64, _U64, _U64]:
-    """Return Philox4x64-10 of counters, word by word; arrays of one shape in and out."""
-    c0, c1, c2, c3 = counter
+def _philox(even: _U64, odd: _U64, key: tuple[int, int]) -> tuple[_U64, _U64]:
+    """Return Philox4x64-10 of counters: their words 0 and 2 in one array of shape ``[2, ...]``, 1 and 3 in the other."""
     for turn in range(_ROUNDS):
-        k0, k1 = ((word + turn * weyl) & MASK64 for word, weyl in zip(key, _WEYL, strict=True))
-        high0, low0 = _multiply(c0, _FACTORS[0])
-        high1, low1 = _multiply(c2, _FACTORS[1])
-        high1 ^= c1
-        high1 ^= np.uint64(k0)
-        high0 ^= c3
-        high0 ^= np.uint64(k1)
-        c0, c1, c2, c3 = high1, low1, high0, low0
-    return c0, c1, c2, c3
+        high, low = _multiply(even)
+        # A round crosses the two products over: word 0 comes of that of word 2, and the other way round.
+        even, odd = high[::-1] ^ odd, low[::-1]
+        for place in range(2):
+            even[place] ^= np.uint64(key[place] + turn * _WEYL[place] & MASK64)
+    return even, odd
 
 
-def _multiply(words: _U64, factor: int) -> tuple[_U64, _U64]:
-    """Return the high and low halves of 128-bit products, by the schoolbook on 32-bit digits."""
-    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
-    f0, f1 = np.uint64(factor & 0xFFFFFFFF), np.uint64(factor >> 32)
-    w0, w1 = words & mask, words >> half
+def _multiply(words: _U64) -> tuple[_U64, _U64]:
+    """Return the high and low halves of the 128-bit products with the two factors, by the schoolbook on 32-bit digits."""
+    shape = (2, *(1 for _ in words.shape[1:]))
+    factors, f0, f1 = (digits.reshape(shape) for digits in _DIGITS)
+    w0, w1 = words & _MASK, words >> _HALF
     middle = w1 * f0
-    middle += w0 * f0 >> half
+    middle += w0 * f0 >> _HALF
     carry = w0 * f1
-    carry += middle & mask
+    carry += middle & _MASK
     high = w1 * f1
-    high += middle >> half
-    high += carry >> half
-    return high, words * np.uint64(factor)
+    high += middle >> _HALF
+    high += carry >> _HALF
+    return high, words * factors
+
+
+_HALF: Final = np.uint64(32)
+_MASK: Final = np.uint64(0xFFFFFFFF)
+_DIGITS: Final = (
+    np.array(_FACTORS, np.uint64),
+    np.array([factor & 0xFFFFFFFF for factor in _FACTORS], np.uint64),
+    np.array([factor >> 32 for factor in _FACTORS], np.uint64),
+)

@@ -16,7 +16,7 @@ from .dtypes import dtype_name
 from .shapes import Shape, shape_to_json
 from .tensor import Encoding, Tensor
 from .values import require
-from .wav import decode_wav
+from .wav import decode_wav, mix_channels
 
 __all__ = ["Audio"]
 
@@ -106,20 +106,7 @@ class Audio(Tensor):
         samples, _rate = decode_wav(data)
         if samples.dtype.kind == "f" and self.dtype.kind != "f":
             raise DecodeError(f"floating-point samples do not become {dtype_name(self.dtype)}")
-        found, wanted = samples.shape[1], self._channels
-        if wanted not in (None, found):
-            if found == 1:
-                samples = np.repeat(samples, wanted, axis=1)
-            elif wanted == 1:
-                # Each channel's share is rounded down, but of two their sum is: as pydub, and so TFDS, mixes.
-                wide = samples.astype(np.int64 if samples.dtype.kind == "i" else np.float64)
-                is_pair = found == 2 or wide.dtype.kind == "f"
-                mixed = wide.sum(axis=1, keepdims=True) // 2 if is_pair and wide.dtype.kind == "i" else None
-                if mixed is None:
-                    mixed = wide.mean(axis=1, keepdims=True) if is_pair else (wide // found).sum(axis=1, keepdims=True)
-                samples = mixed
-            else:
-                raise DecodeError(f"{found} channels do not become {wanted}")
+        samples = mix_channels(samples, self._channels)
         return (samples[:, 0] if len(self.shape) == 1 else samples).astype(self.dtype)
 
     def to_content(self) -> Json:

@@ -19,7 +19,7 @@ from .leaf_feature import LeafFeature
 from .rows import Rows, flatten, row_keys
 from .shapes import Shape
 
-__all__ = ["SequenceLeaf"]
+__all__ = ["RowsLeaf", "SequenceLeaf"]
 
 
 class RowsLeaf(Leaf):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..errors import DecodeError
 
-__all__ = ["decode_wav"]
+__all__ = ["decode_wav", "mix_channels"]
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 
@@ -45,6 +45,30 @@ def decode_wav(data: bytes) -> tuple[npt.NDArray[Any], int]:
             return _read_samples(data[at : at + size], layout), layout[2]
         at += size + size % 2
     raise DecodeError(f"a WAV file of {len(data)} bytes without samples; it is damaged or cut short")
+
+
+def mix_channels(samples: npt.NDArray[Any], channels: int | None) -> npt.NDArray[Any]:
+    """Return samples of shape ``(length, found)`` with as many ``channels``: one is repeated, several are averaged to one.
+
+    Args:
+      channels: How many; ``None`` for those found.
+
+    Raises:
+      DecodeError: Several are to become several others.
+    """
+    found = samples.shape[1]
+    if channels in (None, found):
+        return samples
+    if found == 1:
+        return np.repeat(samples, channels or 1, axis=1)
+    if channels != 1:
+        raise DecodeError(f"{found} channels do not become {channels}")
+    if samples.dtype.kind == "f":
+        return np.asarray(samples.mean(axis=1, keepdims=True), samples.dtype)
+    # As pydub mixes, and so TFDS: two are added before the half is taken; of more, each one's share is rounded down.
+    wide = samples.astype(np.int64)
+    mixed: npt.NDArray[Any] = wide.sum(axis=1) // 2 if found == 2 else (wide // found).sum(axis=1)
+    return mixed[:, None]
 
 
 def _read_layout(chunk: bytes) -> tuple[int, int, int, int]:

@@ -1,0 +1,90 @@
+"""What makes two views the same: digests of their parts, and what a function is called."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from hashlib import blake2b
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["digest", "digest_code", "name_function"]
+
+#: Types whose repr is the value, in every process.
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic)
+
+
+def digest(kind: str, *parts: str | bytes) -> str:
+    """Return 16 hexadecimal digits that depend on ``kind``, on every part, and on where one part ends."""
+    result = blake2b(digest_size=8)
+    for part in (kind, *parts):
+        data = part.encode() if isinstance(part, str) else part
+        result.update(len(data).to_bytes(8, "little"))
+        result.update(data)
+    return result.hexdigest()
+
+
+def name_function(function: Callable[..., Any]) -> str:
+    """Return what a callable is called, with the arguments bound to it; the same in every process.
+
+    np.negative                 numpy.negative
+    partial(scale, 255)         partial(mine.scale, 255)
+    Crop(size=3)                mine.Crop
+    """
+    if isinstance(function, functools.partial):
+        bound = [_show(value) for value in function.args]
+        bound += [f"{name}={_show(value)}" for name, value in sorted(function.keywords.items())]
+        return f"partial({', '.join([name_function(function.func), *bound])})"
+    named = function if hasattr(function, "__qualname__") else type(function)
+    module = getattr(named, "__module__", None)
+    return f"{module}.{named.__qualname__}" if module else named.__qualname__
+
+
+def digest_code(function: Callable[..., Any]) -> str:
+    """Return a digest of what a callable does, as far as can be seen: its byte code, constants, defaults, closure, arguments.
+
+    A change of the function's body changes it, and so does another version of Python; a change of what the body calls does
+    not.
+    """
+    return digest("code", name_function(function), *_code_parts(function))
+
+
+def _code_parts(function: Any) -> list[bytes]:
+    if isinstance(function, functools.partial):
+        return _code_parts(function.func)
+    function = getattr(function, "__func__", function)  # of a bound method
+    if not hasattr(function, "__code__"):
+        code = getattr(type(function).__call__, "__code__", None)  # none where it is written in C
+        state = [f"{name}={_show(value)}".encode() for name, value in sorted(getattr(function, "__dict__", {}).items())]
+        return [*(_show_code(code) if code else []), *state]
+    values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:
+            continue  # empty: a name that is not bound yet
+    return [*_show_code(function.__code__), *(_show(value).encode() for value in values)]
+
+
+def _show_code(code: CodeType) -> list[bytes]:
+    parts = [code.co_code, " ".join(code.co_names).encode()]
+    for constant in code.co_consts:
+        parts += _show_code(constant) if isinstance(constant, CodeType) else [_show(constant).encode()]
+    return parts
+
+
+def _show(value: object) -> str:
+    """Return a text that is the same in every process: the value where that is short, else its type."""
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, (tuple, list)):
+        return f"{type(value).__name__}({', '.join(map(_show, value))})"
+    if isinstance(value, (set, frozenset)):
+        return f"{type(value).__name__}({', '.join(sorted(map(_show, value)))})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{_show(key)}: {_show(each)}' for key, each in value.items())})"
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return f"array({value.dtype.str}, {value.shape}, {digest('array', value.tobytes())})"
+    return name_function(value) if callable(value) else type(value).__qualname__
