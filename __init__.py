@@ -22,6 +22,7 @@ from .datasource import (
     features,
     open,
     verify,
+    write_dataset,
     zip_sources,
 )
 from .loaders import DataLoader, LoaderStats, WorkerError
@@ -58,5 +59,6 @@ __all__ = [
     "open",
     "split_indices",
     "verify",
+    "write_dataset",
     "zip_sources",
 ]

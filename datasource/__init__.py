@@ -19,7 +19,7 @@ from .source import BaseSource, Source
 from .tfrecord import Field, TFRecordSource, decompress_tfrecord
 from .verification import verify
 from .views import SequenceSource, concatenate, zip_sources
-from .writing import DatasetWriter
+from .writing import DatasetWriter, write_dataset
 
 __all__ = [
     "ArrayRecordDataSource",
@@ -44,5 +44,6 @@ __all__ = [
     "features",
     "open",
     "verify",
+    "write_dataset",
     "zip_sources",
 ]

@@ -11,9 +11,9 @@ from ..arrayrecord.record_index import write_record_index
 from ..indexing import index_path
 from ..manifest import MANIFEST_FILE, Manifest, content_files, describe_file
 from ..tfds import DatasetInfo, SplitInfo, shard_paths
-from .shards import WrittenShard, describe_shard
+from .shards import GrowingSplit, WrittenShard, describe_shard
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "make_empty_shard"]
 
 
 def assemble(directory: str, info: DatasetInfo, splits: Mapping[str, Sequence[WrittenShard]]) -> Manifest:
@@ -45,3 +45,10 @@ def assemble(directory: str, info: DatasetInfo, splits: Mapping[str, Sequence[Wr
     manifest = Manifest(entries)
     manifest.write(os.path.join(directory, MANIFEST_FILE))
     return manifest
+
+
+def make_empty_shard(directory: str, split: str) -> WrittenShard:
+    """Write the one shard that a split of no records has."""
+    growing = GrowingSplit(directory, split, shard_bytes=None, shard_records=None, codec="none")
+    growing.finish()
+    return growing.shards[0]

@@ -115,11 +115,11 @@ class GrowingSplit:
     def _has_room(self, num_records: int, num_bytes: int) -> bool:
         return self._shard_records + num_records <= self._most_records and self._shard_bytes + num_bytes <= self._most_bytes
 
-    def finish(self) -> None:
-        """Close the last shard. A split without records becomes one empty shard, so that it exists."""
+    def finish(self, *, may_be_empty: bool = False) -> None:
+        """Close the last shard. A split without records becomes one empty shard, so that it exists, unless it need not."""
         if self.codec == AUTO:
             self._settle_codec()
-        if self._writer is None and not self.shards:
+        if self._writer is None and not self.shards and not may_be_empty:
             self._roll()
         self._close_shard()
 

@@ -348,7 +348,7 @@ def test_a_shard_that_cannot_be_written_ends_the_writer(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"train-00000\.partial: the shard could not be written"):
         writer.write({"x": 3})
     for go_on in (partial(writer.write, {"x": 4}), writer.close):
-        with pytest.raises(DataError, match="writing failed before, this data set cannot be finished; start again"):
+        with pytest.raises(DataError, match="writing failed before, this cannot be finished; start again"):
             go_on()
     writer.abort()
 
