@@ -30,6 +30,7 @@ fixtures:
 	$(PYTHON) -m venv $(VENV)/fixtures
 	$(VENV)/fixtures/bin/python -m pip install -qq --no-input --disable-pip-version-check ".[fixtures]"
 	$(VENV)/fixtures/bin/python tests/fixtures/make_tfds.py
+	$(VENV)/fixtures/bin/python tests/fixtures/make_tfrecord.py
 
 lint: $(VENV)/test.stamp types
 	$(BIN)/ruff check .

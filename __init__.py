@@ -11,17 +11,21 @@ from .datasource import (
     DatasetWriter,
     DecodeError,
     ExampleDataSource,
+    Field,
     SchemaError,
     SequenceSource,
     ShardNotFoundError,
     Source,
+    TFRecordSource,
     concatenate,
+    decompress_tfrecord,
     features,
     open,
+    verify,
     zip_sources,
 )
 from .loaders import DataLoader, LoaderStats, WorkerError
-from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError
+from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError, split_indices
 
 __all__ = [
     "ArrayRecordDataSource",
@@ -35,6 +39,7 @@ __all__ = [
     "DatasetWriter",
     "DecodeError",
     "ExampleDataSource",
+    "Field",
     "IndexSampler",
     "LoaderStats",
     "Sampler",
@@ -45,9 +50,13 @@ __all__ = [
     "ShardOptions",
     "Source",
     "StateError",
+    "TFRecordSource",
     "WorkerError",
     "concatenate",
+    "decompress_tfrecord",
     "features",
     "open",
+    "split_indices",
+    "verify",
     "zip_sources",
 ]

@@ -16,6 +16,8 @@ from .errors import (
 )
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
+from .tfrecord import Field, TFRecordSource, decompress_tfrecord
+from .verification import verify
 from .views import SequenceSource, concatenate, zip_sources
 from .writing import DatasetWriter
 
@@ -31,12 +33,16 @@ __all__ = [
     "DatasetWriter",
     "DecodeError",
     "ExampleDataSource",
+    "Field",
     "SchemaError",
     "SequenceSource",
     "ShardNotFoundError",
     "Source",
+    "TFRecordSource",
     "concatenate",
+    "decompress_tfrecord",
     "features",
     "open",
+    "verify",
     "zip_sources",
 ]

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .columns import Columns
 from .errors import DataError
 from .npy import open_npy, open_npz, open_raw
 from .source import BaseSource, Indices
-from .structure import Columns, map_leaves, nester, walk
+from .structure import make_nester, map_structure, walk
 
 __all__ = ["ArraySource"]
 
@@ -49,7 +50,7 @@ class ArraySource(BaseSource[Any]):
     """
 
     def __init__(self, arrays: Any) -> None:
-        self._given = map_leaves(_check_leaf, arrays)
+        self._given = map_structure(_check_leaf, arrays)
         self._length = -1
         self._opened: _Opened | None = None
         self._closed = False
@@ -77,7 +78,7 @@ class ArraySource(BaseSource[Any]):
         # No lock: threads that come at the same time open the files twice, and one of the two mappings is dropped.
         if self._closed:
             raise ValueError(f"{self!r} is closed")
-        nested = map_leaves(lambda leaf: leaf if isinstance(leaf, np.ndarray) else leaf.open(), self._given)
+        nested = map_structure(lambda leaf: leaf if isinstance(leaf, np.ndarray) else leaf.open(), self._given)
         arrays = dict(walk(nested))
         scalars = [name or "array" for name, array in arrays.items() if array.ndim == 0]
         if scalars or not arrays:
@@ -91,7 +92,7 @@ class ArraySource(BaseSource[Any]):
         if self._length not in (-1, length):
             raise DataError(f"the files of {self!r} have {length} rows by now; open them again")
         self._length = length
-        self._opened = opened = _Opened(list(arrays), [_Column(array) for array in arrays.values()], nester(nested))
+        self._opened = opened = _Opened(list(arrays), [_Column(array) for array in arrays.values()], make_nester(nested))
         return opened
 
     def close(self) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from .structure import Columns, describe_path, join_path, replaced, structure_of
+__all__ = ["Columns", "StructureError", "count_bytes", "map_leaves", "stack"]
 
-__all__ = ["StructureError", "count_bytes", "stack"]
+# What a batch is made of: an array, or a dict, tuple, named tuple or dataclass of columns, as the examples were.
+Columns: TypeAlias = Any
 
 
 class StructureError(ValueError):
@@ -52,21 +54,21 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
     if isinstance(first, Mapping):
         for number, example in enumerate(examples):
             if not isinstance(example, Mapping) or example.keys() != first.keys():
-                raise _mismatch(path, f"keys {[*first]}", number, structure_of(example))
-        return {key: stack([e[key] for e in examples], path=join_path(path, key)) for key in first}
+                raise _mismatch(path, f"keys {[*first]}", number, _structure(example))
+        return {key: stack([e[key] for e in examples], path=_join(path, key)) for key in first}
     if isinstance(first, tuple):
         for number, example in enumerate(examples):
             if type(example) is not type(first) or len(example) != len(first):
-                raise _mismatch(path, structure_of(first), number, structure_of(example))
+                raise _mismatch(path, _structure(first), number, _structure(example))
         names = getattr(first, "_fields", range(len(first)))
-        fields = [stack([e[k] for e in examples], path=join_path(path, name)) for k, name in enumerate(names)]
+        fields = [stack([e[k] for e in examples], path=_join(path, name)) for k, name in enumerate(names)]
         return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         for number, example in enumerate(examples):
             if type(example) is not type(first):
-                raise _mismatch(path, structure_of(first), number, structure_of(example))
+                raise _mismatch(path, _structure(first), number, _structure(example))
         names = [field.name for field in dataclasses.fields(first)]
-        return replaced(first, {n: stack([getattr(e, n) for e in examples], path=join_path(path, n)) for n in names})
+        return _replaced(first, {n: stack([getattr(e, n) for e in examples], path=_join(path, n)) for n in names})
     return _stack_leaf(examples, path)
 
 
@@ -74,8 +76,7 @@ def _stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
     first = examples[0]
     if type(first) is int and all(type(example) is int for example in examples):
         return _stack_integers(examples)
-    stackable = isinstance(first, (np.ndarray, np.generic, list, int, float, complex)) or hasattr(first, "__array__")
-    if stackable and not any(example is None for example in examples):
+    if isinstance(first, (np.ndarray, np.generic, list, int, float, complex)) or hasattr(first, "__array__"):
         arrays = [_as_array(example, number, path) for number, example in enumerate(examples)]
         if all(map(_is_stackable, arrays, examples)):
             shape = arrays[0].shape
@@ -107,18 +108,56 @@ def _as_array(example: Any, number: int, path: str) -> np.ndarray[Any, Any]:
         return np.asarray(example)
     except ValueError:
         raise StructureError(
-            f"{describe_path(path)}: example {number} of the batch is a list of lists of unequal lengths; "
-            "pad it in a transform",
+            f"{_where(path)}: example {number} of the batch is a list of lists of unequal lengths; pad them in a transform",
             (number, number),
         ) from None
 
 
+def _replaced(example: Any, fields: dict[str, Any]) -> Any:
+    """Return a copy of a dataclass with other values, frozen or not: what ``__post_init__`` demands is meant for examples."""
+    replaced = copy.copy(example)
+    for name, value in fields.items():
+        object.__setattr__(replaced, name, value)
+    return replaced
+
+
+def _structure(example: object) -> str:
+    if isinstance(example, Mapping):
+        return f"keys {[*example]}"
+    if type(example) is tuple:
+        return f"a tuple of {len(example)}"
+    return type(example).__name__
+
+
+def _join(path: str, name: object) -> str:
+    return f"{path}/{name}" if path else str(name)
+
+
+def _where(path: str) -> str:
+    return f"field {path!r}" if path else "the examples"
+
+
 def _mismatch(path: str, expected: str, number: int, got: str) -> StructureError:
     return StructureError(
-        f"{describe_path(path)}: example 0 of the batch has {expected}, example {number} has {got}; "
-        "make them equal in a transform",
+        f"{_where(path)}: example 0 of the batch has {expected}, example {number} has {got}; make them equal in a transform",
         (0, number),
     )
+
+
+def map_leaves(function: Callable[[Any], Any], columns: Columns) -> Columns:
+    """Return ``columns`` with ``function`` applied to every array (or other leaf); dicts, tuples, lists and dataclasses are
+    kept."""
+    if isinstance(columns, Mapping):
+        return {key: map_leaves(function, value) for key, value in columns.items()}
+    if isinstance(columns, (tuple, list)):
+        fields = [map_leaves(function, value) for value in columns]
+        if hasattr(columns, "_fields"):
+            return type(columns)(*fields)
+        return tuple(fields) if isinstance(columns, tuple) else fields
+    if dataclasses.is_dataclass(columns) and not isinstance(columns, type):
+        names = [field.name for field in dataclasses.fields(columns)]
+        return _replaced(columns, {name: map_leaves(function, getattr(columns, name)) for name in names})
+    return function(columns)
 
 
 def count_bytes(columns: Columns) -> int:

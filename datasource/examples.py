@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
-from .arrayrecord.source import ArrayRecordDataSource
+from .columns import Columns
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
+from .records import RecordSource
 from .source import BaseSource, Indices
-from .structure import Columns
 
 __all__ = ["ExampleDataSource"]
 
 
 class ExampleDataSource(BaseSource[dict[str, Any]]):
-    """The examples of one split: records read by ``ArrayRecordDataSource``, decoded by ``features``.
+    """The examples of one split: records as stored, decoded by ``features``.
 
     ``source[i]`` is a dict with sorted keys and the types that ``tfds.data_source`` gives: Python scalars, ``bytes`` for text,
     arrays for tensors and images. ``source.read_batch(indices)`` gives each feature as one array of its declared dtype, without
@@ -35,7 +35,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
       CorruptShardError: A file is damaged.
     """
 
-    def __init__(self, records: ArrayRecordDataSource, features: FeaturesDict, *, name: str = "") -> None:
+    def __init__(self, records: RecordSource, features: FeaturesDict, *, name: str = "") -> None:
         self.records = records
         self.features = features
         self.name = name
@@ -76,12 +76,15 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
     def close(self) -> None:
         self.records.close()
 
-    def __getstate__(self) -> tuple[ArrayRecordDataSource, FeaturesDict, str]:
+    def __getstate__(self) -> tuple[RecordSource, FeaturesDict, str]:
         return self.records, self.features, self.name
 
-    def __setstate__(self, state: tuple[ArrayRecordDataSource, FeaturesDict, str]) -> None:
+    def __setstate__(self, state: tuple[RecordSource, FeaturesDict, str]) -> None:
         self.records, self.features, self.name = state
         self._plan = DecodePlan(self.features, len(self.records))
+
+    def _origin(self, index: int) -> str:
+        return self.records._origin(index)
 
     def _describe_length(self) -> str:
         return f"{len(self)} examples"

@@ -9,16 +9,19 @@ import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from .arrayrecord.mapping import map_file
 from .errors import CorruptShardError, DataError, ShardNotFoundError
 
 __all__ = ["open_npy", "open_npz", "open_raw"]
 
 T = TypeVar("T")
+#: The first axis varies slowest ("C"), or fastest.
+Order: TypeAlias = Literal["C", "F"]
 
 #: A compressed member larger than this many times its stored size was not made by deflate.
 _MAX_DEFLATE_RATIO = 1032
@@ -62,7 +65,7 @@ def open_npz(path: str) -> dict[str, npt.NDArray[Any]]:
         }
 
 
-def open_raw(path: str, *, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], order: str) -> npt.NDArray[Any]:
+def open_raw(path: str, *, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], order: Order) -> npt.NDArray[Any]:
     """Return an array that lies in a file from byte ``offset`` on, read-only and mapped.
 
     Raises:
@@ -71,13 +74,15 @@ def open_raw(path: str, *, dtype: np.dtype[Any], offset: int, shape: tuple[int, 
     return _guarded(path, lambda: _map(path, dtype, offset, shape, order))
 
 
-def _map(path: str, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], order: str) -> npt.NDArray[Any]:
+def _map(path: str, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], order: Order) -> npt.NDArray[Any]:
     if 0 in shape:
         return np.empty(shape, dtype)  # of no bytes there is no mapping
     if offset + math.prod(shape) * dtype.itemsize > os.path.getsize(path):
         raise ValueError(f"{dtype} of shape {shape} from byte {offset} on reaches past its {os.path.getsize(path)} bytes")
-    mapped: npt.NDArray[Any] = np.memmap(path, dtype, "r", offset, shape, order)  # type: ignore[call-overload]
-    return np.asarray(mapped)
+    with open(path, "rb") as file:
+        # Not np.memmap, which keeps a file descriptor open for each mapping.
+        data = map_file(file.fileno(), os.fstat(file.fileno()).st_size)
+    return np.ndarray(shape, dtype, data, offset, order=order)
 
 
 def _open(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..datasource.columns import StructureError, stack
+from ..datasource.columns import Columns, StructureError, stack
 from ..datasource.source import BaseSource, Source
-from ..datasource.structure import Columns
 
 __all__ = ["Fetcher", "describe_source"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..datasource.structure import Columns, map_leaves
+from ..datasource.columns import Columns, map_leaves
 
 __all__ = ["to_jax"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..datasource.structure import Columns, map_leaves
+from ..datasource.columns import Columns, map_leaves
 
 __all__ = ["to_torch"]
 

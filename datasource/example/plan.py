@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..columns import Columns
 from ..errors import DecodeError
 from ..features import FeaturesDict, Leaf
 from ..memory import Extents
-from ..structure import Columns
 from .layout import Field, Layout
 from .wire import WireError, parse_example
 
@@ -54,6 +54,11 @@ class DecodePlan:
         self._number_of = np.zeros(num_records if self._columnar else 0, np.uint8)
         # Flat features, the usual case, need no recursion to become a dict.
         self._names = tuple(leaf.path[0] for leaf in self._leaves) if all(len(x.path) == 1 for x in self._leaves) else ()
+
+    @property
+    def is_columnar(self) -> bool:
+        """Whether batches are decoded by layout where records allow; else record by record, and stacked."""
+        return self._columnar
 
     def decode(self, record: bytes) -> dict[str, Any]:
         """Return one example.

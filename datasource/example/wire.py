@@ -119,9 +119,9 @@ def _parse_common(data: bytes) -> dict[str, WireValues] | None:
     """Parse the layout that every known writer produces; ``None`` or ``IndexError`` means "ask the general parser".
 
     One function with the first two bytes of every length read in line: calls would double its time. (A record of 4 features in
-    general parser 21 us, protobuf's upb with access to the values 4.4 us). Nothing is accepted here that the general one
-    the general parser reads differently: every length must end exactly where the message around it does, or the function gives
-    up.
+    84 bytes: 4.0 us; the general parser 24 us; protobuf's upb 13 us if its lists are made arrays.) Nothing is accepted here
+    that the general parser reads differently: every length must end exactly where the message around it does, or the function
+    gives up.
     """
     end = len(data)
     if end == 0:

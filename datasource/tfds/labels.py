@@ -9,7 +9,9 @@ from ..errors import SchemaError
 from ..features import ClassLabel, FeaturesDict, LabeledImage
 from ..features.leaf_feature import LeafFeature
 
-__all__ = ["read_labels", "write_labels"]
+__all__ = ["LABELS_SUFFIX", "read_labels", "write_labels"]
+
+LABELS_SUFFIX = ".labels.txt"
 
 
 def write_labels(features: FeaturesDict, directory: str | os.PathLike[str]) -> None:
@@ -55,4 +57,4 @@ def read_labels(features: FeaturesDict, directory: str | os.PathLike[str]) -> Fe
 
 def _file_name(path: tuple[str, ...]) -> str:
     """Return the name of a feature's file: its names joined by "-", a "/" inside one turned into "."."""
-    return "-".join(name.replace("/", ".") for name in path) + ".labels.txt"
+    return "-".join(name.replace("/", ".") for name in path) + LABELS_SUFFIX

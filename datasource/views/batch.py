@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import stack
+from ..columns import Columns, stack
 from ..source import BaseSource, Indices
-from ..structure import Columns, map_leaves
+from ..structure import map_structure
 from .identity import digest
 
 __all__ = ["BatchView"]
@@ -53,7 +53,7 @@ class BatchView(BaseSource[Columns]):
         rows, counts = self._rows(indices)
         if (counts == self._size).all():
             shape = (indices.size, self._size)
-            return map_leaves(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), self._source._read_columns(rows))
+            return map_structure(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), self._source._read_columns(rows))
         return stack(self._read_many(indices))  # which says that the short one does not fit, if there are others
 
     def _rows(self, indices: Indices) -> tuple[Indices, Indices]:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..columns import Columns
 from ..source import BaseSource, Indices, Source
-from ..structure import Columns, merge
+from ..structure import merge
 from .identity import digest
 from .index import IndexView
 from .sequence import as_source
@@ -130,7 +131,7 @@ def _flatten(source: BaseSource[Any]) -> Iterator[BaseSource[Any]]:
     if isinstance(source, ConcatenatedView):
         yield from source._parts
     elif isinstance(source, IndexView) and isinstance(source._source, ConcatenatedView) and isinstance(source._indices, range):
-        yield from _cut(source._source, source._indices)
+        yield from list(_cut(source._source, source._indices)) or [source]
     else:
         yield source
 

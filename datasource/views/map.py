@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from ..columns import stack
+from ..columns import Columns, stack
 from ..source import BaseSource, Indices
-from ..structure import Columns
 from .identity import digest, name_function
 
 __all__ = ["MapView"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ..columns import stack
+from ..columns import Columns, stack
 from ..source import BaseSource, Indices, Source
-from ..structure import Columns
 from .identity import digest
 
 __all__ = ["SequenceSource", "as_source"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..columns import Columns
 from ..source import BaseSource, Indices
-from ..structure import Columns, map_leaves, merge
+from ..structure import map_structure, merge
 from .identity import digest
 
 __all__ = ["UnbatchView", "unbatch"]
@@ -54,11 +55,11 @@ class UnbatchView(BaseSource[Any]):
         wanted, which = np.unique(indices // self._size, return_inverse=True)
         rows = indices % self._size
         if wanted.size == 0:
-            return map_leaves(lambda leaf: leaf[rows], self._source._read_one(0))
+            return map_structure(lambda leaf: leaf[rows], self._source._read_one(0))
         parts = []
         for place, batch in enumerate(self._read_wanted(wanted)):
             here = np.flatnonzero(which == place)
-            parts.append((here, map_leaves(operator.itemgetter(rows[here]), batch)))
+            parts.append((here, map_structure(operator.itemgetter(rows[here]), batch)))
         return merge(indices.size, parts)
 
     def _read_wanted(self, wanted: Indices) -> list[Columns]:
@@ -91,7 +92,7 @@ class UnbatchView(BaseSource[Any]):
 
 def _take_row(batch: Columns, row: int) -> Any:
     # A copy: a view of one row would keep the whole batch in memory.
-    return map_leaves(lambda leaf: leaf[row].copy() if isinstance(leaf[row], np.ndarray) else leaf[row], batch)
+    return map_structure(lambda leaf: leaf[row].copy() if isinstance(leaf[row], np.ndarray) else leaf[row], batch)
 
 
 def _count_rows(batch: Columns) -> int:
@@ -102,7 +103,7 @@ def _count_rows(batch: Columns) -> int:
             raise TypeError(f"unbatch needs columns, arrays with a leading axis; got {type(leaf).__name__} {leaf!r:.60}")
         counts.add(len(leaf))
 
-    map_leaves(count, batch)
+    map_structure(count, batch)
     if len(counts) != 1:
         raise ValueError(f"the columns of a batch must be equally long, got {sorted(counts)}")
     return counts.pop()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
+from ..columns import Columns
 from ..source import BaseSource, Indices, Source
-from ..structure import Columns
 from .identity import digest
 from .sequence import as_source
 

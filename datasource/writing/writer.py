@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from ..arrayrecord.record_index import write_record_index
 from ..errors import DataError, DatasetExistsError, SchemaError
 from ..features import FeaturesDict
 from ..features.features_dict import FeatureLike
-from ..indexing import index_path
-from ..tfds import DatasetInfo, SplitInfo
-from ..tfds.filenames import check_split_name, shard_filenames
+from ..tfds import DatasetInfo
+from ..tfds.filenames import check_split_name
 from ..tfds.info import SupervisedKeys
 from ..tfds.labels import write_labels
+from .assemble import assemble
 from .checks import check_limit, check_metadata, check_name, check_version, default_name
 from .codec import AUTO, check_codec
 from .columns import count_rows, slice_rows
 from .encoder import RecordEncoder
 from .publish import Staging, find_leftovers
-from .shards import GrowingSplit, describe_shard
+from .shards import GrowingSplit
 
 __all__ = ["DatasetWriter"]
 
@@ -225,8 +222,9 @@ class DatasetWriter:
             if self._state != "open" or os.getpid() != self._owner:
                 raise self._refusal()
             try:
-                splits = tuple(self._finish(split) for split in self._splits.values())
-                dataclasses.replace(self._info, splits=splits).write(self._staging.directory)
+                for split in self._splits.values():
+                    split.finish()
+                assemble(self._staging.directory, self._info, {name: split.shards for name, split in self._splits.items()})
                 self._staging.publish()
             except DatasetExistsError:
                 self._state = "closed"
@@ -235,24 +233,6 @@ class DatasetWriter:
                 self._abandon()
                 raise
             self._state = "closed"
-
-    def _finish(self, split: GrowingSplit) -> SplitInfo:
-        """Close a split's shards, give them their final names, which tell how many there are, and index their records."""
-        split.finish()
-        names = shard_filenames(
-            len(split.shards), dataset=self._info.name, split=split.name, file_format=self._info.file_format
-        )
-        indexed = {}
-        for shard, name in zip(split.shards, names, strict=True):
-            path = os.path.join(self._staging.directory, name)
-            os.rename(shard.path, path)
-            indexed[name] = partial(describe_shard, path, shard.checksums)
-        write_record_index(os.fspath(index_path(self._staging.directory, self._info, split.name)), indexed)
-        return SplitInfo(
-            split.name,
-            tuple(shard.num_records for shard in split.shards),
-            sum(shard.num_bytes for shard in split.shards),
-        )
 
     def abort(self) -> None:
         """Remove all that was written; nothing is published. After ``close`` it does nothing."""

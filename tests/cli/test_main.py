@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from arrayfeed import verify
 from support.digits import write_digits
 
 
@@ -33,11 +34,14 @@ def test_an_unknown_command_is_an_error_that_shows_the_usage() -> None:
 def test_info_tells_features_splits_and_sizes(tmp_path: Path) -> None:
     """Once for people, and with ``--json`` for programs; the bytes are those of the files."""
     path = write_digits(tmp_path / "digits")
-    sizes = {split: [file.stat().st_size for file in path.glob(f"digits-{split}.array_record-*")] for split in ("train", "test")}
+    sizes = {
+        split: [file.stat().st_size for file in path.glob(f"digits-{split}.array_record-*")] for split in ("train", "test")
+    }
 
     assert json.loads(arrayfeed("info", "--json", path).stdout) == {
         "name": "digits",
         "version": "1.0.0",
+        "root": verify(path).root,
         "features": {
             "image": "Image(shape=(8, 8, 1), dtype=uint8)",
             "label": "ClassLabel(shape=(), dtype=int64, num_classes=10)",

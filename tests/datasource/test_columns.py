@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arrayfeed.datasource.columns import stack
-from arrayfeed.datasource.structure import map_leaves
+from arrayfeed.datasource.columns import map_leaves, stack
 
 
 class Pair(NamedTuple):
@@ -128,7 +127,7 @@ def test_a_column_owns_its_memory() -> None:
         ([(1, 2), (1,)], "has a tuple of 2, example 1 has a tuple of 1"),
         ([(1, 2), Pair(1, 2)], "example 1 has Pair"),
         ([(1,), [1]], "example 1 has list"),
-        ([[[1], [2, 3]]] * 2, "example 0 of the batch is a list of lists of unequal lengths; pad it in a transform"),
+        ([[[1], [2, 3]]] * 2, "example 0 of the batch is a list of lists of unequal lengths; pad them in a transform"),
         ([Box(1, 2), 5], "has Box, example 1 has int"),
         ([Box(1, 2), Crate(1, 2)], "has Box, example 1 has Crate"),
         ([np.zeros(2), np.zeros(2), np.zeros(3)], "has shape (2,), example 2 has shape (3,); make them equal in a transform"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import arrayfeed
 from arrayfeed import DataLoader, ExampleDataSource, IndexSampler
-from arrayfeed.datasource.structure import map_leaves
+from arrayfeed.datasource.columns import map_leaves
 from support.equal import difference
 from support.loading import Listed, numbers_in, plain_batches, write_small
 

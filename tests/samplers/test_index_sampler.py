@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from arrayfeed.samplers import IndexSampler, SequentialSampler, ShardOptions, Tail
+from arrayfeed.samplers import IndexSampler, SequentialSampler, ShardOptions, StateError, Tail
 
 LENGTHS = (0, 1, 2, 3, 10, 97, 2048, 2049, 65_536, 65_537)
 
@@ -43,6 +43,21 @@ def test_a_record_knows_its_position(length: int, shuffle: bool) -> None:
     for wrong in (-1, length):
         with pytest.raises(IndexError, match=f"index {wrong} is out of range for {length} records"):
             IndexSampler(length, shuffle=shuffle).position_of(wrong)
+
+
+@pytest.mark.parametrize("length", [10, 70_000])
+def test_a_shuffle_can_stay_the_same(length: int) -> None:
+    """With ``reshuffle=False`` all epochs have the first one's order; its states are not another sampler's."""
+    fixed = IndexSampler(length, shuffle=True, reshuffle=False, num_epochs=3)
+    first = list(IndexSampler(length, shuffle=True))
+
+    assert list(fixed) == first * 3
+    fixed.set_epoch(7)
+    assert [fixed[position] for position in range(10)] == first[:10]
+    assert fixed.position_of(first[3]) == 3
+    assert eval(repr(fixed)).identity() == fixed.identity()
+    with pytest.raises(StateError, match="reshuffle was False, here it is None"):
+        IndexSampler(length, shuffle=True).load_state_dict(fixed.state_dict())
 
 
 def test_an_empty_source_gives_an_empty_sampler() -> None:

@@ -33,7 +33,7 @@ from arrayfeed.datasource.features import ClassLabel, Tensor
 from arrayfeed.datasource.writing import DatasetWriter, find_leftovers, remove_leftovers
 from support.written import read_records
 
-COUNT = 1200
+COUNT = 600
 #: What changes names or opens files; array_record's own calls are seen as little as the time between.
 CALLS = {"open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.listdir", "os.scandir"}
 

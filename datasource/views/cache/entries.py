@@ -22,8 +22,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ...columns import Columns, StructureError
 from ...memory import Extents
-from ...structure import Columns, nester, walk
+from ...structure import make_nester, walk
 from .values import decode_value, dtype_from_name
 
 __all__ = ["ALIGN", "HEAD", "HEAD_BYTES", "EntryError", "Leaf", "Template", "frame"]
@@ -65,7 +66,7 @@ class Template:
     @cached_property
     def nest(self) -> Callable[[Sequence[Any]], Columns]:
         """Puts leaves in the place of those of ``like``."""
-        return nester(self.like)
+        return make_nester(self.like)
 
     @classmethod
     def parse(cls, description: str) -> Template | None:
@@ -113,7 +114,7 @@ class Template:
 
         Raises:
           EntryError: One of them is none of this template.
-          ValueError: Arrays differ in shape.
+          StructureError: Arrays differ in shape.
         """
         count = len(entries)
         try:
@@ -132,7 +133,7 @@ class Template:
                     dtype, axes = leaf
                     shapes = dims[:, place : place + axes]
                     if (shapes != shapes[0]).any():
-                        raise _ShapesDiffer(self._explain(len(columns), shapes))
+                        raise self._explain(len(columns), shapes)
                     shape = tuple(shapes[0].tolist())
                     size = dtype.itemsize
                     for length in shape:
@@ -142,21 +143,20 @@ class Template:
                     columns.append(stored.view(dtype).reshape(count, *shape) if size else np.empty((count, *shape), dtype))
                     place += axes
                 at = at + sizes + (-sizes % ALIGN)
-        except _ShapesDiffer:
+        except StructureError:
             raise
         except (IndexError, ValueError, OverflowError) as error:
             raise EntryError(str(error)) from None
         return self.nest(columns)
 
-    def _explain(self, leaf: int, shapes: Ints) -> str:
+    def _explain(self, leaf: int, shapes: Ints) -> StructureError:
         path = walk(self.like)[leaf][0]
         where = f"field {path!r}" if path else "the examples"
-        differing = sorted(set(map(tuple, shapes.tolist())))
-        return f"{where}: examples of the batch have the shapes {str(differing[:3])[1:-1]}; make them equal in a map"
-
-
-class _ShapesDiffer(ValueError):
-    pass
+        other = int(np.flatnonzero((shapes != shapes[0]).any(axis=1))[0])
+        one, another = (tuple(shapes[row].tolist()) for row in (0, other))
+        return StructureError(
+            f"{where}: examples of the batch have the shapes {one} and {another}; make them equal in a map", (0, other)
+        )
 
 
 def frame(slots: Ints, template: int, bodies: Bytes | list[bytes]) -> tuple[Bytes, Ints]:

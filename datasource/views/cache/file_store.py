@@ -183,7 +183,7 @@ class FileStore(Store):
         with self.lock, self._locked_file() as handle:
             ends = np.cumsum(sizes)
             keep = np.flatnonzero(self._table[slots] == 0)
-            keep = keep[np.unique(slots[keep], return_index=True)[1]]
+            keep = np.sort(keep[np.unique(slots[keep], return_index=True)[1]])
             fits = self.used_bytes + 16 + np.cumsum(sizes[keep]) <= self.max_bytes
             if not fits.all():
                 self.is_full, keep = True, keep[fits]

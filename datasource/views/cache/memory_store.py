@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from ctypes import string_at
-
 import numpy as np
 import numpy.typing as npt
 
-from ...memory import Extents
+from ...memory import Extents, copy_bytes
 from .entries import HEAD
 from .store import Bytes, Ints, Store
 
@@ -45,8 +43,8 @@ class MemoryStore(Store):
         address = self._address_of[slot]
         # Taken after the address: whatever close() does meanwhile, the memory stays as long as this is held.
         pieces = self._held()
-        size = HEAD.unpack(string_at(address, HEAD.size))[1]
-        entry = bytearray(string_at(address, size))
+        size = HEAD.unpack(copy_bytes(address, HEAD.size))[1]
+        entry = bytearray(copy_bytes(address, size))
         del pieces
         return entry
 
@@ -70,7 +68,7 @@ class MemoryStore(Store):
         with self.lock:
             ends = np.cumsum(sizes)
             keep = np.flatnonzero(self._table[slots] == 0)
-            keep = keep[np.unique(slots[keep], return_index=True)[1]]
+            keep = np.sort(keep[np.unique(slots[keep], return_index=True)[1]])
             fits = self._used + np.cumsum(sizes[keep]) <= self.max_bytes
             if not fits.all():
                 self.is_full, keep = True, keep[fits]

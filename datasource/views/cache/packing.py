@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...structure import Columns, fields_of
+from ...columns import Columns
+from ...structure import fields_of
 from .entries import ALIGN, HEAD_BYTES, Leaf, Template
 from .values import encode_value, name_dtype
 

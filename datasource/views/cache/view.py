@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...columns import Columns
 from ...source import BaseSource, Indices
-from ...structure import Columns, map_leaves, merge
+from ...structure import map_structure, merge
 from ..identity import digest, digest_code
 from ..map import MapView
 from .entries import HEAD, EntryError, frame
@@ -176,7 +177,7 @@ class CacheView(BaseSource[T]):
             # In one go, which is cheaper for small batches; unless they are of shapes that do not go together.
             with suppress(ValueError):
                 columns = self._read_columns(indices)
-                return [map_leaves(itemgetter(slice(start, stop)), columns) for start, stop in pairwise(bounds)]
+                return [map_structure(itemgetter(slice(start, stop)), columns) for start, stop in pairwise(bounds)]
         return super()._read_batches(indices, bounds)
 
     def _unpack_rows(self, slots: Indices, places: Indices) -> tuple[list[tuple[Indices, Columns]], list[Indices]]:

@@ -63,6 +63,7 @@ def test_the_directory_is_laid_out_as_tfds_would(tmp_path: Path, rng: np.random.
 
     assert os.listdir(tmp_path) == ["my-data"]
     assert sorted(os.listdir(tmp_path / "my-data")) == [
+        "arrayfeed.json",
         "dataset_info.json",
         "features.json",
         "label.labels.txt",
