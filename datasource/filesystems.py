@@ -9,9 +9,7 @@ from typing import Literal
 __all__ = ["choose_io", "filesystem_of"]
 
 #: Other machines write to these: a file can be cut or replaced while it is mapped, and touching what is gone ends the process.
-_REMOTE = re.compile(
-    r"nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|gpfs|beegfs\w*|glusterfs|fuse(\.\w+)?|virtiofs|wekafs"
-)
+_REMOTE = re.compile(r"nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|gpfs|beegfs\w*|glusterfs|fuse(\.\w+)?|virtiofs|wekafs")
 _MOUNTS = "/proc/self/mountinfo"
 
 
