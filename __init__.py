@@ -21,10 +21,12 @@ from .datasource import (
     decompress_tfrecord,
     features,
     open,
+    verify,
+    write_dataset,
     zip_sources,
 )
-from .loaders import DataLoader, LoaderStats
-from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError
+from .loaders import DataLoader, LoaderStats, WorkerError
+from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError, split_indices
 
 __all__ = [
     "ArrayRecordDataSource",
@@ -50,9 +52,13 @@ __all__ = [
     "Source",
     "StateError",
     "TFRecordSource",
+    "WorkerError",
     "concatenate",
     "decompress_tfrecord",
     "features",
     "open",
+    "split_indices",
+    "verify",
+    "write_dataset",
     "zip_sources",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import ShardNotFoundError
 from .. import open as open_dataset
+from ..datasource.manifest import MANIFEST_FILE, Manifest
 from ..datasource.tfds import DatasetInfo, shard_paths
 
 __all__ = ["describe", "format_description"]
@@ -17,6 +18,7 @@ def describe(path: str) -> dict[str, Any]:
     """Return what the data set in a directory is made of, ready for JSON.
 
         name, version       text
+        root                the hash in its manifest, or None where it has none; `arrayfeed verify` compares it
         features            name -> the feature as Python writes it
         splits              name -> {"records", "shards", "bytes"}; the bytes of the files, compressed as they are
 
@@ -30,7 +32,9 @@ def describe(path: str) -> dict[str, Any]:
         shards = shard_paths(path, info, name)
         splits[name] = {"records": len(source), "shards": len(shards), "bytes": sum(map(_file_bytes, shards))}
     features = {name: repr(feature) for name, feature in sorted(info.features.items())}
-    return {"name": info.name, "version": info.version, "features": features, "splits": splits}
+    manifest = Manifest.read(os.path.join(path, MANIFEST_FILE))
+    root = None if manifest is None else manifest.root
+    return {"name": info.name, "version": info.version, "root": root, "features": features, "splits": splits}
 
 
 def format_description(description: dict[str, Any]) -> str:
@@ -39,6 +43,7 @@ def format_description(description: dict[str, Any]) -> str:
     return "\n".join(
         [
             f"{description['name']} {description['version']}",
+            f"root {description['root'] or 'unknown, it has no manifest'}",
             "",
             *_table(("feature", "type"), description["features"].items()),
             "",

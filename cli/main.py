@@ -14,6 +14,7 @@ from importlib.metadata import version
 
 from .. import DataError
 from ..datasource.indexing import build_indexes
+from . import verify
 from .info import describe, format_description
 
 __all__ = ["main"]
@@ -27,11 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        return options.run(options) or 0
     except DataError as error:
         print(f"arrayfeed: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     index.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
     index.add_argument("--in-cache", action="store_true", help="keep them in the user's cache, as where DIR is read-only")
     index.set_defaults(run=_index)
+
+    verify.add_parsers(commands)
     return parser
 
 

@@ -17,8 +17,9 @@ from .errors import (
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
 from .tfrecord import Field, TFRecordSource, decompress_tfrecord
+from .verification import verify
 from .views import SequenceSource, concatenate, zip_sources
-from .writing import DatasetWriter
+from .writing import DatasetWriter, write_dataset
 
 __all__ = [
     "ArrayRecordDataSource",
@@ -42,5 +43,7 @@ __all__ = [
     "decompress_tfrecord",
     "features",
     "open",
+    "verify",
+    "write_dataset",
     "zip_sources",
 ]

@@ -14,6 +14,7 @@ from .arrayrecord.record_index import RecordIndex
 from .errors import DatasetIncompleteError, DatasetNotFoundError
 from .examples import ExampleDataSource
 from .features import Decoders, with_decoders, with_options
+from .filesystems import choose_io
 from .indexing import find_index
 from .shards import slice_shards
 from .tfds import DatasetInfo, shard_paths
@@ -36,7 +37,7 @@ class Options(TypedDict, total=False):
     text: Literal["bytes", "str"]
     sequences: Literal["list", "array"]
     channels: Literal["stored", "declared"]
-    io: Io
+    io: Literal["auto", "mmap", "pread"]
     check: Check
 
 
@@ -65,7 +66,7 @@ def open(
     text: Literal["bytes", "str"] = "bytes",
     sequences: Literal["list", "array"] = "list",
     channels: Literal["stored", "declared"] = "stored",
-    io: Io = "mmap",
+    io: Literal["auto", "mmap", "pread"] = "auto",
     check: Check = "crc",
 ) -> Opened | dict[str, Opened] | dict[str, ExampleDataSource] | dict[str, ArrayRecordDataSource]:
     """Open a data set that TFDS prepared or ``DatasetWriter`` wrote. Needs no TensorFlow.
@@ -88,7 +89,8 @@ def open(
       text: ``"str"`` decodes texts from UTF-8.
       sequences: ``"array"`` joins sequences of equally shaped elements to one array.
       channels: ``"declared"`` gives images the number of channels that their feature states, whatever the file has.
-      io, check: How shards are read and how closely they are checked; see ``ArrayRecordDataSource``.
+      io: ``"mmap"`` or ``"pread"``, see ``ArrayRecordDataSource``; ``"auto"`` maps files, but not on network file systems.
+      check: How closely records are checked, see there. ``"crc"`` compares each with the record index, where there is one.
 
     Raises:
       DatasetNotFoundError: The path is no data set; says what is there instead.
@@ -99,6 +101,7 @@ def open(
     directory = find_dataset(path, name) if name else pathlib.Path(path)
     _refuse_other(directory)
     info = DatasetInfo.read(directory)
+    how: Io = choose_io(directory) if io == "auto" else io
     wanted_features = info.features if features is None else info.features.select(features)
     if (text, sequences, channels) != ("bytes", "list", "stored"):
         wanted_features = with_options(wanted_features, text=text, sequences=sequences, channels=channels)
@@ -116,7 +119,7 @@ def open(
                 shards.append(shard)
                 counts.append(count)
         found = [index for index in indexes.values() if index is not None]
-        records = ArrayRecordDataSource.from_lengths(shards, counts, io=io, check=check, indexes=found)
+        records = ArrayRecordDataSource.from_lengths(shards, counts, io=how, check=check, indexes=found)
         return records if raw else ExampleDataSource(records, wanted_features, name=f"{info.name}/{wanted}")
 
     return {each.name: open_one(each.name) for each in info.splits} if split is None else open_one(split)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, overload, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -111,13 +111,9 @@ class BaseSource(ABC, Sequence[T]):
     def __getitem__(self, key: Any, /) -> Any:
         if isinstance(key, slice):
             return self._at(range(*key.indices(len(self))))
-        if isinstance(key, (list, tuple)) or (isinstance(key, np.ndarray) and key.ndim > 0):
+        if isinstance(key, (list, tuple, range)) or (isinstance(key, np.ndarray) and key.ndim > 0):
             return self.__getitems__(key)
-        index = operator.index(key)
-        length = len(self)
-        if not -length <= index < length:
-            raise IndexError(f"index {index} is out of range for {self._describe_length()}")
-        return self._read_one(index % length)
+        return self._read_one(self._normalise_one(key))
 
     def __getitems__(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[T]:
         """Return the elements at ``indices`` as a list, in the asked order, duplicates kept (torch's batched read)."""
@@ -153,7 +149,7 @@ class BaseSource(ABC, Sequence[T]):
 
         The view holds the indices (8 bytes each); those at a regular step, as in ``source[a:b:c]``, cost nothing.
         """
-        found = self._normalise(np.array(indices))  # a copy: the caller may go on to change his array
+        found = self._normalise(indices)
         step = int(found[1] - found[0]) if found.size > 1 else 0
         if step and (np.diff(found) == step).all():
             return self._at(range(int(found[0]), int(found[-1]) + (1 if step > 0 else -1), step))
@@ -262,22 +258,30 @@ class BaseSource(ABC, Sequence[T]):
         return f"{len(self)} elements"
 
     def _normalise(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Indices:
-        """Return ``indices`` as int64 within ``[0, len(self))``, or raise naming the first that does not fit."""
-        array = np.asarray(indices)
+        """Return a copy of ``indices`` as int64 within ``[0, len(self))``, or raise naming the first that does not fit."""
+        # A copy, whatever came: bounds that were checked must hold until the last read, and for ever in a view.
+        array = np.array(indices)
         if array.ndim != 1:
             raise TypeError(f"indices must be one-dimensional, got shape {array.shape}")
-        if array.size == 0:
-            return np.empty(0, np.int64)
         if array.dtype.kind not in "iu":
-            # Python integers past 64 bits, mixed types and floats end here; operator.index names the culprit.
-            for index in indices:
-                self[operator.index(index) : 0]
-            raise TypeError(f"indices must be integers, got {array.dtype}")
+            if array.dtype.kind == "b":
+                raise TypeError("indices must be integers, got bool; np.flatnonzero(mask) gives the indices of a mask")
+            # Python integers past 64 bits, floats and anything else: judged one by one, as single reads are.
+            array = np.array([self._normalise_one(index) for index in indices], np.int64)
         length = len(self)
         bad = (array < -length) | (array >= length)
         if bad.any():
-            index = int(array[bad.argmax()])
-            raise IndexError(f"index {index} is out of range for {self._describe_length()}")
+            raise IndexError(self._out_of_range(int(array[bad.argmax()])))
         result = array.astype(np.int64, copy=False)
         negative = result < 0
         return np.where(negative, result + length, result) if negative.any() else result
+
+    def _normalise_one(self, index: SupportsIndex) -> int:
+        number = operator.index(index)
+        length = len(self)
+        if not -length <= number < length:
+            raise IndexError(self._out_of_range(number))
+        return number % length
+
+    def _out_of_range(self, index: int) -> str:
+        return f"index {index} is out of range for {self._describe_length()}"

@@ -45,6 +45,11 @@ class Fetcher:
         self._read_batches: Callable[..., list[Columns]] | None = getattr(source, "read_batches", None) if columnar else None
         self._read_many: Callable[[list[int]], list[Any]] | None = getattr(source, "__getitems__", None)
 
+    def parts(self) -> dict[str, object]:
+        """Return what it was made of, by the names users know."""
+        transforms = {f"transforms[{k}]": transform for k, transform in enumerate(self._transforms)}
+        return {"source": self._source, **transforms, "collate_fn": self._collate}
+
     @property
     def takes_runs(self) -> bool:
         """Whether several batches are cheaper made in one go."""

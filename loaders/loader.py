@@ -6,18 +6,21 @@ import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..datasource.source import Source
 from ..samplers import IndexSampler, Sampler
 from .fetch import Fetcher, describe_source
 from .plan import BatchPlan, Cursor
-from .prefetch import Prefetcher
 from .progress import Progress
-from .runs import Made, RunMaker
 from .state import place_of, read_state, write_state
 from .stats import LoaderStats, StopWatch
+from .workers import StartMethod, Workers, WorkerType
+
+if TYPE_CHECKING:
+    from .workers import Passing
 
 __all__ = ["DataLoader"]
 
@@ -41,11 +44,25 @@ class DataLoader:
       drop_last: Leave out an epoch's last batch where it is short, so that all have the same shape.
       collate_fn: List of examples -> batch, in place of stacking.
       num_epochs: Epochs in a pass; None is endless.
-      num_workers: 0. The loader works in this process, ahead in a thread.
-      prefetch_factor: How many batches to work ahead, small ones counted by 2 MiB; 0 works in the caller's thread only.
+      num_workers: Processes or threads that make batches; 0 works in this process, ahead in one thread. The batches are the
+        same for any number.
+      worker_type: ``"process"``, or ``"thread"`` where transforms release the GIL.
+      prefetch_factor: How many batches each worker works ahead, small ones counted by 2 MiB; 0, without workers, works in the
+        caller's thread only.
+      multiprocessing_context: How processes are started. ``"forkserver"``, the default, forks them from a clean process that
+        has one thread; ``"spawn"`` starts an interpreter for each; ``"fork"`` needs nothing to be picklable, and is unsafe
+        once this process has threads.
+      worker_init_fn: Called in each worker process with its number, before its first batch.
+      timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
+    What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
+    or view looks at it any more; after a ``fork``, child and parent must not both use a batch from before it.
+
+    Worker processes start with the first batch and live as long as the loader, over all passes: ``close`` ends them, and so
+    do garbage collection and the end of this process, however it ends. One that dies is replaced, and its batches are made
+    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
     and with a note that names the record. Nothing is lost: the next ``next`` tries the same batch again.
@@ -64,7 +81,11 @@ class DataLoader:
         collate_fn: Callable[[list[Any]], Any] | None = None,
         num_epochs: int | None = 1,
         num_workers: int = 0,
+        worker_type: WorkerType = "process",
         prefetch_factor: int = 2,
+        multiprocessing_context: StartMethod | None = None,
+        worker_init_fn: Callable[[int], None] | None = None,
+        timeout: float = 0,
         output: Output = "numpy",
     ) -> None:
         self.dataset = source
@@ -73,10 +94,6 @@ class DataLoader:
         self.num_epochs = None if num_epochs is None else _check_count("num_epochs", num_epochs, at_least=1)
         self.num_workers = _check_count("num_workers", num_workers, at_least=0)
         self.prefetch_factor = _check_count("prefetch_factor", prefetch_factor, at_least=0)
-        if self.num_workers != 0:
-            raise ValueError(
-                f"num_workers={num_workers}: this version loads in the training process only, ahead in a thread; leave it at 0"
-            )
         _check_source(source)
         if sampler is None:
             sampler = IndexSampler(len(source), shuffle=shuffle, seed=seed)
@@ -84,13 +101,23 @@ class DataLoader:
             _check_sampler(sampler, source, shuffle, self.num_epochs)
         self.sampler: Sampler = sampler
         self._sampler_epoch = sampler.epoch
-        self._fetcher = Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn)
         self._convert = _converter(output)
         self._plan = BatchPlan(sampler.epoch_length, self.batch_size, drop_last)
         self._progress = Progress(
             place_of(sampler), num_epochs=self.num_epochs, batch_size=self.batch_size, shard=sampler.shard
         )
         self._watch = StopWatch()
+        self._workers = Workers(
+            Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
+            sampler,
+            self._watch,
+            count=self.num_workers,
+            kind=worker_type,
+            prefetch_factor=self.prefetch_factor,
+            method=multiprocessing_context,
+            init=worker_init_fn,
+            timeout_s=timeout,
+        )
 
     def __len__(self) -> int:
         if self.num_epochs is None:
@@ -132,6 +159,10 @@ class DataLoader:
         """
         self._progress.load(read_state(state, self.dataset, self.sampler))
 
+    def close(self) -> None:
+        """End the worker processes. Batches stay valid, and the next pass starts new ones. May be called twice."""
+        self._workers.close()
+
     def stats(self) -> LoaderStats:
         """Return what was delivered so far, and how long training waited for it."""
         return self._watch.read()
@@ -146,7 +177,7 @@ class _LoaderIterator(Iterator[Any]):
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
         self._previous: float | None = None
-        self._runs: Iterator[Made] | None = None
+        self._runs: Passing | None = None
         self._ready: deque[tuple[Any, Cursor, int]] = deque()
         self._error: Exception | None = None
         self._begin()
@@ -170,6 +201,7 @@ class _LoaderIterator(Iterator[Any]):
             if loader._convert is not None:
                 batch = loader._convert(batch)
             self._ready.popleft()
+            loader._progress.deliver(self._pass, cursor)
             self._cursor = cursor
         except StopIteration:
             raise
@@ -177,7 +209,6 @@ class _LoaderIterator(Iterator[Any]):
             # An error in its turn, or Ctrl-C at any point: the next ``next`` starts anew behind the last batch delivered.
             self._drop()
             raise
-        loader._progress.deliver(self._pass, cursor)
         loader._watch.delivered(records)
         self._previous = loader._watch.waited(asked, self._previous)
         return batch
@@ -189,7 +220,7 @@ class _LoaderIterator(Iterator[Any]):
                 raise self._error
             if self._finished:
                 return False
-            if self._runs is None or (isinstance(self._runs, Prefetcher) and self._runs.forked):
+            if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
                 self._runs = self._open_runs()
             made = next(self._runs, None)
             if made is None:
@@ -200,21 +231,17 @@ class _LoaderIterator(Iterator[Any]):
                 self._ready.append((batch, Cursor(made.run.epoch, stop), stop - start))
         return True
 
-    def _open_runs(self) -> Iterator[Made]:
+    def _open_runs(self) -> Passing:
         loader = self._loader
-        maker = RunMaker(loader._fetcher, loader.sampler, loader._watch)
         start = loader._plan.normalise(self._cursor)
-        runs = loader._plan.cut(start, self._pass.end_epoch, maker.max_batches)
-        if loader.prefetch_factor:
-            return Prefetcher(runs, maker.make, ahead=loader.prefetch_factor)
-        return map(maker.make, runs)
+        return loader._workers.open(partial(loader._plan.cut, start, self._pass.end_epoch))
 
     def _drop(self) -> None:
         """Forget what was read ahead."""
         runs, self._runs = self._runs, None
         self._error = None
         self._ready.clear()
-        if isinstance(runs, Prefetcher):
+        if runs is not None and not isinstance(runs, map):
             runs.close()
 
 

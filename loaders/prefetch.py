@@ -47,23 +47,24 @@ class Prefetcher(Iterator[R]):
     Results come in order. An error of ``jobs`` or ``work`` is raised in its turn, behind the results before it; the thread
     has ended then. ``close``, garbage collection and interpreter exit end the thread too. One consumer at a time.
 
-    In a forked child there is no thread: ``next`` raises ``RuntimeError`` there, see ``forked``.
+    In a forked child there is no thread: ``next`` raises ``RuntimeError`` there, see ``stale``.
     """
 
     def __init__(self, jobs: Iterator[J], work: Callable[[J], R], *, ahead: int) -> None:
         self._channel: _Channel[R] = _Channel(ahead)
         self._pid = os.getpid()
         thread = threading.Thread(target=_run, args=(jobs, work, self._channel), daemon=True, name="arrayfeed-prefetch")
-        thread.start()
+        # Before the start, which waits for the thread: Ctrl-C comes there, too.
         self._finalizer = weakref.finalize(self, _stop, self._channel, thread, self._pid)
+        thread.start()
 
     @property
-    def forked(self) -> bool:
-        """Whether this is a child process that the thread did not come along to."""
+    def stale(self) -> bool:
+        """Whether it cannot go on: this is a child process that the thread did not come along to."""
         return os.getpid() != self._pid
 
     def __next__(self) -> R:
-        if self.forked:
+        if self.stale:
             raise RuntimeError("a prefetch thread does not survive a fork; iterate over the loader again in the child")
         channel = self._channel
         result = None if channel.closed else channel.results.get()
@@ -97,7 +98,7 @@ def _stop(channel: _Channel[R], thread: threading.Thread, pid: int) -> None:
     if os.getpid() != pid:
         return  # the thread belongs to the parent
     channel.close()
-    if thread is not threading.current_thread():
+    if thread.is_alive() and thread is not threading.current_thread():
         # Whoever goes on may close files or start anew, and at exit C++ code does not survive the end of its thread. But a
         # transform that never returns must not keep the interpreter from ending: the thread is a daemon.
         thread.join(timeout=5)

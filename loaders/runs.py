@@ -64,7 +64,7 @@ class RunMaker:
             # Texts may differ: two batches are looked at, and the next run is made to fit.
             largest = max(count_bytes(batches[0]), count_bytes(batches[-1]))
             self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, largest)))
-        self._watch.fetch_s += time.perf_counter() - start
+        self._watch.fetched(time.perf_counter() - start)
         return Made(run, batches, error)
 
     def _fetch(self, run: Run, batches: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 
@@ -16,7 +17,8 @@ class LoaderStats:
       batches, records: Delivered so far.
       elapsed_s: Seconds from the first ``next`` of each pass to its last.
       waited_s: Seconds of those that the consumer spent inside ``next``.
-      fetch_s: Seconds spent making batches, in the background or not.
+      fetch_s: Seconds spent making batches, in the background or not; of all workers together.
+      worker_deaths: Worker processes that ended before their time, and were replaced.
     """
 
     batches: int
@@ -24,6 +26,7 @@ class LoaderStats:
     elapsed_s: float
     waited_s: float
     fetch_s: float
+    worker_deaths: int = 0
 
     @property
     def waiting_share(self) -> float:
@@ -43,14 +46,21 @@ class LoaderStats:
 
 
 class StopWatch:
-    """Adds up what ``LoaderStats`` tells. One consumer; ``fetch_s`` is added to by the thread that fetches."""
+    """Adds up what ``LoaderStats`` tells. One consumer; any thread may call ``fetched``."""
 
     def __init__(self) -> None:
         self._batches = 0
         self._records = 0
         self._elapsed_s = 0.0
         self._waited_s = 0.0
-        self.fetch_s = 0.0
+        self._fetch_s = 0.0
+        self._lock = threading.Lock()
+        self.worker_deaths = 0
+
+    def fetched(self, seconds: float) -> None:
+        """Count time spent making batches."""
+        with self._lock:
+            self._fetch_s += seconds
 
     def delivered(self, records: int) -> None:
         """Count a batch."""
@@ -66,4 +76,4 @@ class StopWatch:
 
     def read(self) -> LoaderStats:
         """Return the figures so far."""
-        return LoaderStats(self._batches, self._records, self._elapsed_s, self._waited_s, self.fetch_s)
+        return LoaderStats(self._batches, self._records, self._elapsed_s, self._waited_s, self._fetch_s, self.worker_deaths)

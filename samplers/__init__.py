@@ -6,12 +6,14 @@ from .block_shuffle_sampler import BlockShuffleSampler
 from .bucket_batch_sampler import BucketBatchSampler
 from .errors import StateError
 from .index_sampler import IndexSampler, SequentialSampler
+from .interleave_sampler import InterleaveSampler
 from .mixture_sampler import MixtureSampler
 from .permutation import Permutation
 from .protocol import Sampler
 from .randomness import RecordRandom
 from .repeated_augmentation import RepeatedAugmentation
 from .shard import ShardOptions
+from .split_indices import split_indices
 from .stratified_sampler import StratifiedSampler
 from .stripe import Tail
 from .subset_sampler import SubsetSampler
@@ -22,6 +24,7 @@ __all__ = [
     "BlockShuffleSampler",
     "BucketBatchSampler",
     "IndexSampler",
+    "InterleaveSampler",
     "MixtureSampler",
     "OrderedSampler",
     "Permutation",
@@ -35,4 +38,5 @@ __all__ = [
     "SubsetSampler",
     "Tail",
     "WeightedSampler",
+    "split_indices",
 ]

@@ -276,6 +276,12 @@ class OrderedSampler(ABC):
         start = min(self._stripe.first_from(place), self._epoch_length)
         self._position = min((epoch - first_epoch) * self._epoch_length + start, self.end)
 
+    def __copy__(self) -> Self:
+        """Return a copy that keeps what was computed on the way; only a pickle leaves it behind."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} {self.fingerprint[:8]}: {self.num_records} records, {self.global_length} places, "

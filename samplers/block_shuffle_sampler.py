@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .base import OrderedSampler, check_count
-from .permutation import MAX_LENGTH
 from .protocol import Indices
 from .shard import ShardOptions
 from .shuffle import Shuffle
@@ -62,10 +61,11 @@ class BlockShuffleSampler(OrderedSampler):
         tail: Tail = "uneven",
         batch_size: int | None = None,
     ) -> None:
-        if check_count("num_records", num_records) > MAX_LENGTH:
-            raise ValueError(f"num_records is {num_records}; it must be below 2**63")
+        check_count("num_records", num_records)
         if check_count("block_size", block_size) < 1 or check_count("window_blocks", window_blocks) < 1:
             raise ValueError(f"block_size is {block_size} and window_blocks {window_blocks}; both must be at least 1")
+        if num_records + block_size > 1 << 63:
+            raise ValueError(f"num_records is {num_records} and block_size {block_size}; together they must not exceed 2**63")
         super().__init__(operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
         self._block = min(operator.index(block_size), max(1, self.num_records))
         self._window_blocks = operator.index(window_blocks)

@@ -165,7 +165,8 @@ class BucketBatchSampler(BatchSampler):
     batch is of one bucket, but for the last few of an epoch, which join what is left of neighbouring buckets. All ranks
     of a step have the same bucket, and equally many batches but for the last one with "uneven".
 
-    Memory: 16 bytes a record, and 16 for the latest epoch, which its first batch lays out in 0.1 us a record.
+    Memory: 16 bytes a record and 24 a batch, half of it for the latest epoch, which its first batch lays out in 0.1 us a
+    record.
 
     Args:
       lengths: The length of each record: integers, one dimension.

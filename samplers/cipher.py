@@ -21,8 +21,9 @@ __all__ = ["Cipher"]
 
 _U64 = npt.NDArray[np.uint64]
 
-# Four rounds of random functions are indistinguishable from a random permutation for as many looks as the half has
-# values (Luby and Rackoff 1988); six leave room for halves of only 256 values and for hashes that are merely good.
+# With four rounds, numbers that share a half have images that are related: over 800 keys of the shortest length ciphered,
+# 65,537, their differences are 800 standard deviations off chance, with five 8, with six within 2
+# (tests/samplers/test_uniformity.py). Longer ciphers, with larger halves, show less.
 _ROUNDS: Final = 6
 # Four arrays of 128 kB stay in a second-level cache and the cost of the calls is spread: in medians of 15 runs 16 ns a
 # number, against 20 at 8,192 and 29 at 65,536.
@@ -31,7 +32,7 @@ _CANDIDATES: Final = 1024
 
 
 class Cipher:
-    """A keyed bijection of ``range(length)`` for ``1 <= length < 2**63``. Immutable, thread-safe, 2 kB."""
+    """A keyed bijection of ``range(length)`` for ``1 <= length < 2**63``. Immutable, thread-safe, 3 kB."""
 
     def __init__(self, length: int, key: tuple[int, int]) -> None:
         self.length = length
@@ -43,7 +44,7 @@ class Cipher:
         self._steps = tuple(_Step(i & 1 == 1, *step) for i, step in enumerate(self._plan))
 
     def at(self, number: int) -> int:
-        """Return the image of one number; plain Python, 6 us where a one-element array takes 60."""
+        """Return the image of one number; plain Python, 4 us where a one-element array takes 55."""
         while True:
             high, low = divmod(number, self._columns)
             for i, (factor, summand, size) in enumerate(self._plan):

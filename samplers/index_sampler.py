@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .base import OrderedSampler, check_count
-from .permutation import MAX_LENGTH
+from .permutation import MAX_LENGTH, Permutation
 from .protocol import Indices
 from .shard import ShardOptions
 from .shuffle import Shuffle
@@ -26,13 +26,14 @@ class IndexSampler(OrderedSampler):
     order for any number of ranks, which take turns in it.
 
     Memory: constant; at most 256 kB of tables where there are at most 65,536 records, nothing above. Construction and
-    ``sampler[position]`` cost microseconds at any length. (The first position of a short epoch makes that epoch's
-    table: up to 0.3 ms with a vectorised `np.sort`.) Picklable in a few hundred bytes. See `Sampler` for positions,
-      ranks and threads.
+    ``sampler[position]`` cost microseconds at any length. (The first position of a short epoch makes that epoch's table,
+    which takes 1 ms at the most, or 5 where `np.sort` is not vectorised.) Picklable in a few hundred bytes. See `Sampler`
+    for positions, ranks and threads.
 
     Args:
       num_records: Records of the source, ``0 <= num_records < 2**63``. An empty source gives an empty sampler.
       shuffle: Whether each epoch is a new random order; else it is ``0, 1, 2, ...``.
+      reshuffle: Whether every epoch has an order of its own; else all have that of epoch 0.
       seed: Any integer. Different seeds, and different epochs of one seed, have unrelated orders.
       num_epochs: How many epochs the positions span; None is for ever.
       shard: This rank and the number of ranks; `ShardOptions.from_environment` finds it.
@@ -49,6 +50,7 @@ class IndexSampler(OrderedSampler):
         num_records: int,
         *,
         shuffle: bool = False,
+        reshuffle: bool = True,
         seed: int = 0,
         num_epochs: int | None = 1,
         shard: ShardOptions | None = None,
@@ -59,6 +61,7 @@ class IndexSampler(OrderedSampler):
             raise ValueError(f"num_records is {num_records}; it must be below 2**63")
         super().__init__(operator.index(num_records), num_epochs=num_epochs, shard=shard, tail=tail, batch_size=batch_size)
         self._shuffle = Shuffle(self.num_records, seed) if shuffle else None
+        self._reshuffle = bool(reshuffle)
 
     @property
     def num_records(self) -> int:
@@ -76,8 +79,8 @@ class IndexSampler(OrderedSampler):
         if not 0 <= index < self.num_records:
             raise IndexError(f"index {index} is out of range for {self.num_records} records")
         place = index
-        if self._shuffle:
-            permutation = self._shuffle.of(self._epoch if epoch is None else operator.index(epoch))
+        if self._shuffle is not None:
+            permutation = self._permutation(self._epoch if epoch is None else operator.index(epoch))
             place = int(permutation.inverse(np.array([index], np.int64))[0])
         position, owner = divmod(place, self.shard.count)
         return position if owner == self.shard.index and position < self._epoch_length else None
@@ -85,6 +88,8 @@ class IndexSampler(OrderedSampler):
     def identity(self) -> dict[str, object]:
         """Return, ready for JSON, all that decides the global order."""
         order = {} if self._shuffle is None else self._shuffle.identity()
+        if self._shuffle is not None and not self._reshuffle:
+            order["reshuffle"] = False
         return {
             "kind": "index",
             "version": _VERSION,
@@ -94,16 +99,24 @@ class IndexSampler(OrderedSampler):
         }
 
     def _order(self, epoch: int, places: Indices) -> Indices:
-        return self._shuffle.of(epoch).forward(places) if self._shuffle else places
+        return places if self._shuffle is None else self._permutation(epoch).forward(places)
 
     def _order_across(self, epochs: npt.NDArray[np.int64], places: Indices) -> Indices:
-        return self._shuffle.across(epochs, places) if self._shuffle else places
+        if self._shuffle is None:
+            return places
+        return self._shuffle.across(epochs, places) if self._reshuffle else self._permutation(0).forward(places)
 
     def _order_at(self, epoch: int, place: int) -> int:
-        return self._shuffle.of(epoch)[place] if self._shuffle else place
+        return place if self._shuffle is None else self._permutation(epoch)[place]
+
+    def _permutation(self, epoch: int) -> Permutation:
+        assert self._shuffle is not None
+        return self._shuffle.of(epoch if self._reshuffle else 0)
 
     def __repr__(self) -> str:
         order = f"shuffle=True, seed={self._shuffle.seed}" if self._shuffle else "shuffle=False"
+        if not self._reshuffle:
+            order += ", reshuffle=False"
         return (
             f"{type(self).__name__}({self.num_records}, {order}, num_epochs={self._num_epochs}, shard={self.shard}, "
             f"tail={self.tail!r})"

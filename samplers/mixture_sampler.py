@@ -47,7 +47,8 @@ class MixtureSampler(LanedSampler):
     **New weights mid-run**: load the state into a sampler with other weights, `stop` or `lanes`, or call
     `with_weights`. A new epoch begins there, and each source goes on with the record after its last.
 
-    Memory: that of the sources. A block takes 30 ns a position besides theirs. See `Sampler` for positions and threads.
+    Memory: that of the sources. A block takes 0.1 us a position, the sources' own 20 ns included, and 15 ns more for each
+    doubling of the sources. See `Sampler` for positions and threads.
 
     Args:
       sources: For each, its number of records, or a sampler of this library that gives its order, from epoch 0 on.
@@ -198,6 +199,7 @@ class MixtureSampler(LanedSampler):
                 continue
             length = self._lengths[number]
             first, rest = divmod(before[number], length)
+            first %= 1 << 62  # epochs are int64
             total = draws[chosen] + rest
             passes = total // length
             total -= passes * length

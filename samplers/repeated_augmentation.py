@@ -79,7 +79,7 @@ class RepeatedAugmentation(OrderedSampler):
         places = places - passes * self._num_records
         lower, upper = self._halves
         # The first pass of each epoch is the shuffle itself; the others' reshuffles count on through all epochs.
-        turns = passes + epoch * self._repeats
+        turns = passes + epoch * self._repeats % (1 << 62)
         for chosen, half, start in (
             (np.flatnonzero((passes > 0) & (places < lower.length)), lower, 0),
             (np.flatnonzero((passes > 0) & (places >= lower.length)), upper, lower.length),

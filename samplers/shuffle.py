@@ -13,8 +13,7 @@ from .table import shuffled_rows
 
 __all__ = ["Shuffle"]
 
-# Shorter epochs are looked up in tables of many rows; of longer ones a block meets few, and the last is kept for the
-# next.
+# Shorter epochs are looked up in tables of many rows. Of longer ones a block meets few, and the last is kept for the next.
 _SHORT: Final = 2048
 # Tables of at most this many numbers are made at a time: 128 kB.
 _TABLE_NUMBERS: Final = 1 << 16

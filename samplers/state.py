@@ -72,7 +72,7 @@ def check_same(saved: Mapping[str, object], present: Mapping[str, object]) -> No
     """Raise StateError if two identities differ, telling how."""
     names = [*present, *(name for name in saved if name not in present)]
     differences = [
-        f"{name} was {saved.get(name, 'absent')!r}, here it is {present.get(name, 'absent')!r}"
+        f"{name} was {saved.get(name)!r}, here it is {present.get(name)!r}"
         for name in names
         if saved.get(name) != present.get(name)
     ]

@@ -33,7 +33,7 @@ class Stripe:
       batch_size: To how many places of each rank "drop" and "pad" round; at least 1.
 
     Raises:
-      ValueError: If a rank would be left without a place although there are some.
+      ValueError: If a rank would be left without a place although there are some, or if padding reaches 2**63 places.
     """
 
     length: int
@@ -51,6 +51,8 @@ class Stripe:
                 f"batch_size is {self.batch_size}, but tail='uneven' rounds nothing; use tail='drop' or tail='pad'"
             )
         step = self.shard.count * self.batch_size
+        if self.tail == "pad" and self.length + step > 1 << 63:
+            raise ValueError(f"{self.length} places padded to a multiple of {step} are more than 2**63")
         if 0 < self.length < self.shard.count and self.tail == "uneven":
             raise ValueError(
                 f"{self.length} records cannot give each of {self.shard.count} ranks one; "

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..varint import decode_varint, decode_varints
-from .codecs import decompress
+from .codecs import CODECS, decompress
 from .highwayhash import hash_bytes
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "ChunkError",
     "ChunkHeader",
     "Group",
+    "check_hashes",
+    "check_room",
     "decode_group",
     "decode_record",
     "parse_header",
@@ -85,8 +87,17 @@ def parse_header(data: bytes | memoryview) -> ChunkHeader:
     return ChunkHeader(header_hash, data_size, data_hash, kind & 0xFF, kind >> 8, decoded_size)
 
 
-def check_hashes(chunk: memoryview, header: ChunkHeader) -> None:
-    """Raise ``ChunkError`` unless both HighwayHash-64 of a chunk match its bytes."""
+def check_room(header: ChunkHeader, chunk_bytes: int) -> None:
+    """Raise ``ChunkError`` unless the data that a header claims are in the bytes of its chunk, and enough to be data."""
+    there = chunk_bytes - CHUNK_HEADER_BYTES
+    if not 2 <= header.data_size <= there:
+        raise ChunkError(f"the chunk claims {header.data_size} bytes of data, {there} are there", 8)
+
+
+def check_hashes(chunk: memoryview) -> None:
+    """Raise ``ChunkError`` unless both HighwayHash-64 of a whole chunk match its bytes."""
+    header = parse_header(chunk)
+    check_room(header, len(chunk))
     for name, stored, data, at in (
         ("header", header.header_hash, chunk[8:CHUNK_HEADER_BYTES], 0),
         ("data", header.data_hash, chunk[CHUNK_HEADER_BYTES : CHUNK_HEADER_BYTES + header.data_size], 40),
@@ -113,10 +124,11 @@ def _open_data(chunk: memoryview, num_records: int, decoded_size: int) -> tuple[
             f"the index says {num_records} of {decoded_size}",
             24,
         )
+    check_room(header, len(chunk))
     end = CHUNK_HEADER_BYTES + header.data_size
-    if not CHUNK_HEADER_BYTES + 2 <= end <= len(chunk):
-        raise ChunkError(f"the chunk claims {header.data_size} bytes of data, {len(chunk) - 40} are there", 8)
     codec = chunk[CHUNK_HEADER_BYTES]
+    if codec not in CODECS:
+        raise ChunkError(f"unknown compression {codec:#04x} (known: {', '.join(CODECS.values())})", CHUNK_HEADER_BYTES)
     try:
         sizes_bytes, start = decode_varint(chunk, CHUNK_HEADER_BYTES + 1, end)
     except ValueError as error:
@@ -126,15 +138,14 @@ def _open_data(chunk: memoryview, num_records: int, decoded_size: int) -> tuple[
     return codec, start, start + sizes_bytes, end
 
 
-def _decompress(chunk: memoryview, codec: int, start: int, end: int, size: int | None, what: str) -> bytes | memoryview:
-    """Return one buffer of a chunk, of ``size`` bytes; None where nothing but the buffer itself tells (then bounded)."""
+def _decompress(chunk: memoryview, codec: int, start: int, end: int, bounds: tuple[int, int], what: str) -> bytes | memoryview:
+    """Return one buffer of a chunk, whose decompressed size is within ``bounds``: seen before memory is taken for it."""
     try:
-        if codec == 0:
-            return decompress(0, chunk[start:end], end - start if size is None else size)
-        stated, start = decode_varint(chunk, start, end)
-        if size is not None and stated != size:
-            raise ValueError(f"it states {stated} bytes, {size} are expected")
-        return decompress(codec, chunk[start:end], stated)
+        size, frame = decode_varint(chunk, start, end) if codec else (end - start, start)
+        if not bounds[0] <= size <= bounds[1]:
+            expected = " to ".join(map(str, sorted({*bounds})))
+            raise ValueError(f"it is said to have {size} bytes where {expected} are expected")
+        return decompress(codec, chunk[frame:end], size)
     except ValueError as error:
         raise ChunkError(f"{what}: {error}", start) from None
 
@@ -148,7 +159,7 @@ def decode_record(chunk: memoryview, size: int) -> bytes | memoryview:
       ChunkError: Anything does not add up.
     """
     codec, _, values, end = _open_data(chunk, 1, size)
-    return _decompress(chunk, codec, values, end, size, "the record")
+    return _decompress(chunk, codec, values, end, (size, size), "the record")
 
 
 def decode_group(chunk: memoryview, num_records: int, decoded_size: int) -> Group:
@@ -158,16 +169,14 @@ def decode_group(chunk: memoryview, num_records: int, decoded_size: int) -> Grou
       ChunkError: Anything does not add up.
     """
     codec, start, values_start, end = _open_data(chunk, num_records, decoded_size)
-    if codec and start < values_start:
-        stated, _ = decode_varint(chunk, start, values_start)
-        if stated > 10 * num_records:
-            raise ChunkError(f"the sizes of {num_records} records cannot take {stated} bytes", start)
-    sizes_buffer = _decompress(chunk, codec, start, values_start, None, "the sizes buffer")
+    sizes_buffer = _decompress(chunk, codec, start, values_start, (num_records, 10 * num_records), "the sizes buffer")
     try:
         sizes, _ = decode_varints(np.frombuffer(sizes_buffer, np.uint8))
     except ValueError as error:
         raise ChunkError(f"the sizes buffer: {error}", start) from None
-    if sizes.size != num_records or (sizes > decoded_size).any() or int(sizes.sum()) != decoded_size:
-        raise ChunkError(f"{sizes.size} sizes stand for {num_records} records, or do not sum to {decoded_size} bytes", start)
-    values = _decompress(chunk, codec, values_start, end, decoded_size, "the values buffer")
-    return Group(values, np.cumsum(sizes.astype(np.int64)))
+    ends = np.cumsum(sizes)
+    # A sum that wraps around 2**64 descends where it does.
+    if ends.size != num_records or (ends[1:] < ends[:-1]).any() or int(ends[-1]) != decoded_size:
+        raise ChunkError(f"{ends.size} sizes stand for {num_records} records, or do not sum to {decoded_size} bytes", start)
+    values = _decompress(chunk, codec, values_start, end, (decoded_size, decoded_size), "the values buffer")
+    return Group(values, ends.view(np.int64))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import numpy as np
+
 __all__ = ["CODECS", "CodecError", "decompress"]
 
 #: Compression byte of a chunk -> its name.
@@ -32,11 +34,7 @@ def decompress(codec: int, data: memoryview, size: int) -> bytes | memoryview:
     if size == 0:
         # riegeli writes the frame of an empty buffer or leaves it out; either way nothing is to be read from it.
         return b""
-    try:
-        decoder = _DECODERS[codec]
-    except KeyError:
-        raise CodecError(f"unknown compression {codec:#04x} (known: none, zstd, brotli, snappy)") from None
-    return decoder(data, size)
+    return _DECODERS[codec](data, size)
 
 
 def _decompress_zstd(data: memoryview, size: int) -> bytes:
@@ -71,17 +69,17 @@ def _decompress_snappy(data: memoryview, size: int) -> memoryview:
     return _decompress_into(snappy.decompress_raw_into, "snappy", data, size)
 
 
-def _decompress_into(decode: Callable[[memoryview, bytearray], int], name: str, data: memoryview, size: int) -> memoryview:
+def _decompress_into(decode: Callable[[memoryview, memoryview], int], name: str, data: memoryview, size: int) -> memoryview:
     from cramjam import DecompressionError
 
-    out = bytearray(size)
+    out = np.empty(size, np.uint8).data  # not bytearray, which would write all of a size that is a lie
     try:
         count = decode(data, out)
     except DecompressionError as error:
         raise CodecError(f"{name}: {error} (expected {size} bytes)") from None
     if count != size:
         raise CodecError(f"{name} gave {count} bytes where {size} are expected")
-    return memoryview(out)
+    return out
 
 
 _DECODERS: dict[int, Callable[[memoryview, int], bytes | memoryview]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from abc import ABC, abstractmethod
 from typing import Literal
 
@@ -19,6 +20,10 @@ __all__ = ["Io", "ShardFile", "open_file"]
 
 Io = Literal["mmap", "pread"]
 Ints = npt.NDArray[np.int64]
+
+# Without O_NONBLOCK opening a pipe that nobody writes to waits for ever; for files it means nothing.
+_OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK"))
+_DIRECTORY = "this is a directory, not a shard; arrayfeed.open() opens directories"
 
 
 class ShardFile(ABC):
@@ -51,21 +56,24 @@ def open_file(path: str, io: Io) -> ShardFile:
 
     Raises:
       ShardNotFoundError: There is none.
-      DataError: It is a directory, or the system refuses it.
+      DataError: It is a directory, a pipe or a device, or the system refuses it.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+        handle = os.open(path, _OPEN_FLAGS)
     except FileNotFoundError:
         raise ShardNotFoundError("no such file", path) from None
     except IsADirectoryError:
-        raise DataError("this is a directory, not a shard; arrayfeed.open() opens directories", path) from None
+        raise DataError(_DIRECTORY, path) from None
     except OSError as error:
         hint = "; raise `ulimit -n`" if error.errno in (errno.EMFILE, errno.ENFILE) else ""
         raise DataError(f"cannot be opened: {error.strerror}{hint}", path) from error
     try:
-        if os.path.isdir(path):
-            raise DataError("this is a directory, not a shard; arrayfeed.open() opens directories", path)
-        file_bytes = os.fstat(handle).st_size
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            raise DataError(_DIRECTORY, path)
+        if not stat.S_ISREG(status.st_mode):
+            raise DataError("this is a pipe, a socket or a device, which cannot be read at random; copy it to a file", path)
+        file_bytes = status.st_size
         if io == "pread" or file_bytes == 0:
             file, handle = _PreadFile(path, file_bytes, handle), -1
             return file
@@ -101,7 +109,7 @@ class _MappedFile(ShardFile):
         return memoryview(strip_block_headers(self._view[physical:end], physical))
 
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
-        if starts.size and (int(starts.min()) < 0 or int((starts + sizes).max()) > to_logical(self.file_bytes)):
+        if starts.size and (int(starts.min()) < 0 or (starts > to_logical(self.file_bytes) - sizes).any()):
             raise IndexError(f"a range reaches out of the {self.file_bytes} bytes of {self.path}")
         whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
         if whole.all():
@@ -124,16 +132,22 @@ class _PreadFile(ShardFile):
     def read(self, start: int, size: int) -> memoryview:
         physical = to_physical(start)
         end = to_physical(start + size - 1) + 1 if size else physical
-        data = os.pread(self._handle, end - physical, physical)
+        data = self._pread(end - physical, physical)
         if len(data) < end - physical:
             data += self._read_rest(end - physical - len(data), physical + len(data))
         return memoryview(strip_block_headers(memoryview(data), physical) if end - physical != size else data)
+
+    def _pread(self, size: int, physical: int) -> bytes:
+        try:
+            return os.pread(self._handle, size, physical)
+        except OSError as error:
+            raise DataError(f"{size} bytes cannot be read: {error.strerror}", self.path, None, physical) from error
 
     def _read_rest(self, size: int, physical: int) -> bytes:
         """Return what a short read left, for a signal or a 2 GiB limit ended it; raise if the file did."""
         pieces = []
         while size:
-            data = os.pread(self._handle, size, physical)
+            data = self._pread(size, physical)
             if not data:
                 raise CorruptShardError(
                     f"the file ends here; it had {self.file_bytes} bytes when it was opened, something cut it meanwhile",

@@ -152,8 +152,10 @@ def _absorb(state: _Scalars, data: bytes | memoryview) -> _Scalars:
 
 # Messages that run together: their state and two temporaries, 192 bytes for each, stay in the second-level cache.
 _BLOCK = 2048
-# Bytes gathered at a time: enough packets to pay for the call, few enough to stay in the cache.
+# Bytes gathered at a time: enough packets to pay for the call, few enough to stay in the cache. Of one message no more than
+# the second: NumPy makes no view whose elements, end to end, would take 2**63 bytes, and a buffer may span 2**48.
 _GATHER_BYTES = 1 << 18
+_GATHER_EACH_BYTES = 1 << 14
 # Below so many messages a packet costs less in Python integers (3 us each) than in NumPy calls (10 us for all).
 _FEW = 4
 
@@ -192,7 +194,7 @@ def _hash_block(
                 state[:, k] = _absorb(state[:, k].tolist(), message.data)
         else:
             update = update_first(running)
-            step = max(1, _GATHER_BYTES // (_PACKET * running))
+            step = max(1, min(_GATHER_BYTES // running, _GATHER_EACH_BYTES) // _PACKET)
             for first in range(position, end, step):
                 for lanes in _gather(buffer, starts[:running] + first * _PACKET, min(step, end - first)):
                     update(lanes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,17 @@ from ..varint import decode_varint, decode_varints
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_logical
 from .chunk import CHUNK_HEADER_BYTES, ChunkError, Group, check_hashes, decode_group, parse_header
 
-__all__ = ["MAGIC", "IndexFormatError", "ShardIndex", "read_index"]
+__all__ = ["FIRST_CHUNK", "MAGIC", "IndexFormatError", "ShardIndex", "read_index"]
 
 MAGIC = 0x71930E704FDAE05E
-_FIRST_CHUNK = 64  # behind the 64 bytes of every file's signature
-#: A footer is at most this large: 2**27 chunks in one file, of which the largest known have a thousandth.
-_MAX_FOOTER_BYTES = 1 << 31
+V = TypeVar("V", int, bytes)
+
+FIRST_CHUNK = 64  # behind the 64 bytes of every file's signature
+#: What a footer may claim: records of three numbers, behind the first with the writer's options in it.
+_ENTRY_BYTES = 3 * 11
+_OPTIONS_BYTES = 1 << 16
+#: Chunks in one file; the largest known have a thousandth. A file full of holes could be of any size.
+_MAX_CHUNKS = 1 << 27
 
 
 class IndexFormatError(ValueError):
@@ -59,7 +64,7 @@ class ShardIndex:
         if self.record_ends is None:
             return records, np.zeros_like(records)
         chunks = np.searchsorted(self.record_ends, records, side="right")
-        before = np.concatenate(([0], self.record_ends))[chunks]
+        before = np.where(chunks > 0, self.record_ends[chunks - 1], 0)
         return chunks, records - before
 
 
@@ -84,54 +89,69 @@ def read_index(read: Callable[[int, int], memoryview], file_bytes: int, *, check
             file_bytes,
         )
     footer = _read_postscript(read, file_bytes, check_hash)
-    return _parse_footer(_read_group(read, footer, file_bytes - BLOCK_BYTES, "footer", check_hash), footer)
+    # Each chunk that the footer describes takes a header's bytes of the file at least: this bounds the memory an index takes.
+    chunks = min(footer // CHUNK_HEADER_BYTES, _MAX_CHUNKS)
+    max_bytes = _OPTIONS_BYTES + _ENTRY_BYTES * chunks
+    group = _read_group(read, "footer", footer, file_bytes - BLOCK_BYTES, 1 + chunks, max_bytes, check_hash)
+    return _parse_footer(group, footer)
 
 
 def _read_postscript(read: Callable[[int, int], memoryview], file_bytes: int, check_hash: bool) -> int:
     """Return the footer's byte offset."""
     offset = file_bytes - BLOCK_BYTES
     try:
-        group = _read_group(read, offset + BLOCK_HEADER_BYTES, file_bytes, "postscript", check_hash)
+        group = _read_group(read, "postscript", offset + BLOCK_HEADER_BYTES, file_bytes, 16, 1024, check_hash)
         pointers = {group.record(place) for place in range(len(group.ends))}
         if len(pointers) != 1:
             raise ValueError(f"its {len(group.ends)} records differ")
         fields = _parse_fields(pointers.pop())
-        if fields.get(2) != MAGIC:
-            raise ValueError(f"magic {fields.get(2, 0):#x} stands where {MAGIC:#x} should")
+        footer, magic = _take(fields, 1, int), _take(fields, 2, int)
+        if magic != MAGIC:
+            raise ValueError(f"magic {magic:#x} stands where {MAGIC:#x} should")
     except ValueError as error:
         raise IndexFormatError(
             f"the last {BLOCK_BYTES} bytes are no ArrayRecord postscript ({error}). The file was cut short, is still being "
             "written, or is something else; copy it again",
             offset,
         ) from None
-    footer: int = fields.get(1, 0)
-    if not _FIRST_CHUNK <= footer <= offset - CHUNK_HEADER_BYTES:
-        raise IndexFormatError(f"the postscript puts the footer at byte {footer}, outside {_FIRST_CHUNK}..{offset}", offset)
+    if not FIRST_CHUNK <= footer <= offset - CHUNK_HEADER_BYTES:
+        raise IndexFormatError(f"the postscript puts the footer at byte {footer}, outside {FIRST_CHUNK}..{offset}", offset)
     return footer
 
 
-def _read_group(read: Callable[[int, int], memoryview], physical: int, limit: int, what: str, check_hash: bool) -> Group:
+def _read_group(
+    read: Callable[[int, int], memoryview],
+    what: str,
+    physical: int,
+    limit: int,
+    max_records: int,
+    max_bytes: int,
+    check_hash: bool,
+) -> Group:
     """Return the records of the chunk at a byte of the file, which must end before ``limit``."""
     start, room = to_logical(physical), to_logical(limit) - to_logical(physical)
     try:
         header = parse_header(read(start, CHUNK_HEADER_BYTES))
         if header.data_size > room - CHUNK_HEADER_BYTES:
             raise ChunkError(f"it claims {header.data_size} bytes where {room - CHUNK_HEADER_BYTES} are left", 8)
-        if header.num_records > header.decoded_size or header.decoded_size > _MAX_FOOTER_BYTES:
-            raise ChunkError(f"it claims {header.num_records} records in {header.decoded_size} bytes", 24)
+        if not 1 <= header.num_records <= max_records or header.decoded_size > max_bytes:
+            raise ChunkError(
+                f"it claims {header.num_records} records in {header.decoded_size} bytes, where 1 to {max_records} in at most "
+                f"{max_bytes} can be",
+                24,
+            )
         chunk = read(start, CHUNK_HEADER_BYTES + header.data_size)
         if check_hash:
-            check_hashes(chunk, header)
+            check_hashes(chunk)
         return decode_group(chunk, header.num_records, header.decoded_size)
     except ValueError as error:
         raise IndexFormatError(f"the {what} is damaged: {error}", physical) from None
 
 
 def _parse_footer(group: Group, footer: int) -> ShardIndex:
-    if not len(group.ends):
-        raise IndexFormatError("the footer holds no description of the file", footer)
     try:
-        described = _parse_fields(_parse_fields(group.record(0)).get(1, b""))
+        described = _parse_fields(_take(_parse_fields(group.record(0)), 1, bytes))
+        num_chunks, num_records = _take(described, 2, int), _take(described, 3, int)
         body = np.frombuffer(group.values, np.uint8)[int(group.ends[0]) :]
         offsets, sizes, counts = _parse_entries(body, np.diff(group.ends))
     except ValueError as error:
@@ -139,17 +159,15 @@ def _parse_footer(group: Group, footer: int) -> ShardIndex:
     bounds = np.append(offsets, footer)
     starts = to_logical(bounds)
     spans = np.diff(starts)
-    if (offsets < _FIRST_CHUNK).any() or (spans < CHUNK_HEADER_BYTES).any():
+    if (offsets < FIRST_CHUNK).any() or (spans < CHUNK_HEADER_BYTES).any():
         raise IndexFormatError("the footer's chunk offsets do not ascend from the file's start to the footer", footer)
     # A record has its own position in a riegeli file, so no chunk has more records than bytes; this bounds len().
     if (counts < 1).any() or (counts > np.diff(bounds)).any():
         raise IndexFormatError("the footer claims a chunk of no records, or of more than its bytes can hold", footer)
     total = int(counts.sum())
-    if (described.get(2, 0), described.get(3, 0)) != (offsets.size, total):
+    if (num_chunks, num_records) != (offsets.size, total):
         raise IndexFormatError(
-            f"the footer lists {offsets.size} chunks of {total} records, its summary says {described.get(2, 0)} of "
-            f"{described.get(3, 0)}",
-            footer,
+            f"the footer lists {offsets.size} chunks of {total} records, its summary says {num_chunks} of {num_records}", footer
         )
     single = total == offsets.size
     return ShardIndex(starts, sizes, None if single else np.cumsum(counts), total)
@@ -161,6 +179,8 @@ def _parse_entries(body: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) 
     All fields are varints, tags too, so one pass decodes the lot: 100,000 messages in 25 ms.
     """
     columns = tuple(np.zeros(lengths.size, np.int64) for _ in range(3))
+    if not lengths.all():
+        raise ValueError("an entry is empty")
     values, ends = decode_varints(body)
     message_ends = np.searchsorted(ends, np.cumsum(lengths), side="right")
     if (ends[message_ends - 1] != np.cumsum(lengths)).any() or (message_ends % 2).any():
@@ -177,9 +197,17 @@ def _parse_entries(body: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) 
     return columns
 
 
-def _parse_fields(message: bytes) -> dict[int, Any]:
+def _take(fields: dict[int, int | bytes], number: int, kind: type[V]) -> V:
+    """Return a field of a message; what the format's default is where it is left out."""
+    value = fields.get(number, kind())
+    if not isinstance(value, kind):
+        raise ValueError(f"field {number} is no {kind.__name__}")
+    return value
+
+
+def _parse_fields(message: bytes) -> dict[int, int | bytes]:
     """Return the fields of one small protobuf message by number: varints, fixed 64-bit numbers and byte strings."""
-    fields: dict[int, Any] = {}
+    fields: dict[int, int | bytes] = {}
     place = 0
     while place < len(message):
         tag, place = decode_varint(message, place, len(message))

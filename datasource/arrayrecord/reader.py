@@ -21,6 +21,7 @@ from .chunk import (
     ChunkError,
     Group,
     check_hashes,
+    check_room,
     decode_group,
     decode_record,
     parse_header,
@@ -244,7 +245,7 @@ class ShardReader:
             chunk = memoryview(data)
             try:
                 if self._check == "hash":
-                    self._check_hashes(chunk)
+                    check_hashes(chunk)
                 decoded.append(decode_record(chunk, size))
             except ChunkError as error:
                 raise self._explain(error, record, record) from None
@@ -280,21 +281,23 @@ class ShardReader:
         """Return a chunk's bytes, hashes checked where asked."""
         data = self._file.read(self._starts[chunk], self._trim(chunk))
         if self._check == "hash":
-            self._check_hashes(data)
+            check_hashes(data)
         return data
 
     def _trim(self, chunk: int) -> int:
         """Return how many bytes a chunk takes, by its own header and within the limits."""
         start = self._starts[chunk]
         span = self._starts[chunk + 1] - start
-        stated = CHUNK_HEADER_BYTES + parse_header(self._file.read(start, CHUNK_HEADER_BYTES)).data_size
-        largest = max(self._sizes[chunk], stated if stated <= span else 0)
+        header = parse_header(self._file.read(start, CHUNK_HEADER_BYTES))
+        check_room(header, span)
+        stated = CHUNK_HEADER_BYTES + header.data_size
+        largest = max(self._sizes[chunk], stated)
         if largest > self._max_chunk_bytes:
             raise ChunkError(
                 f"a chunk of {largest} bytes is past the limit of max_chunk_bytes={self._max_chunk_bytes}; raise it if the "
                 "file is to be trusted"
             )
-        return min(span, stated)
+        return stated
 
     def _explain_crc(self, record: int, found: int) -> CorruptShardError:
         assert self._checksums is not None
@@ -305,12 +308,6 @@ class ShardReader:
             record,
             to_physical(self._starts[record]),
         )
-
-    def _check_hashes(self, chunk: memoryview) -> None:
-        header = parse_header(chunk)
-        if header.data_size > len(chunk) - CHUNK_HEADER_BYTES:
-            raise ChunkError(f"the chunk claims {header.data_size} bytes of data, {len(chunk) - 40} are there", 8)
-        check_hashes(chunk, header)
 
     def _explain(self, error: ChunkError, chunk: int, record: int) -> CorruptShardError:
         offset = to_physical(self._starts[chunk] + error.offset)

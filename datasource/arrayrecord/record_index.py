@@ -36,7 +36,7 @@ from .blocks import to_logical, to_physical
 from .chunk import CHUNK_HEADER_BYTES
 from .crc import load_crc32c
 from .file import ShardFile
-from .index import ShardIndex
+from .index import FIRST_CHUNK, ShardIndex
 from .mapping import map_file
 
 __all__ = ["IndexedShard", "RecordIndex", "write_record_index"]
@@ -67,11 +67,13 @@ class IndexedShard:
         """Return in a few words why this does not describe ``file``, empty if it does."""
         if file.file_bytes != self.file_bytes:
             return f"the shard has {file.file_bytes} bytes, the index was made of {self.file_bytes}"
-        arrays = (self.index.starts, self.index.decoded_sizes, self.checksums)
-        if _checksum(arrays) != self.crc32c:
+        starts, sizes = self.index.starts, self.index.decoded_sizes
+        if _checksum((starts, sizes, self.checksums)) != self.crc32c:
             return "the index is damaged"
-        footer = int(self.index.starts[-1])
-        if not 0 <= footer <= to_logical(file.file_bytes) - CHUNK_HEADER_BYTES:
+        # A checksum keeps no liar out, and nobody looks at these numbers again: read as they stand, records before the file's
+        # first byte or of less than no length would be read from memory that is not the file's.
+        first, last = to_logical(FIRST_CHUNK), to_logical(file.file_bytes) - CHUNK_HEADER_BYTES
+        if ((starts < first) | (starts > last)).any() or (np.diff(starts) < CHUNK_HEADER_BYTES).any() or (sizes < 0).any():
             return "the index is damaged"
         if _sign(file, self.index) != self.signature:
             return "the shard is another than the index was made of"
@@ -185,7 +187,11 @@ def _read_description(path: str, data: npt.NDArray[np.uint8]) -> dict[str, Any]:
         description: dict[str, Any] = json.loads(text)
         if description["version"] != _VERSION:
             raise ValueError(f"it is of version {description['version']}, this reads version {_VERSION}")
-    except (ValueError, struct.error) as error:
+        for shard in description["shards"]:
+            numbers, texts = [shard[key] for key in ("records", "bytes", "crc32c")], [shard["name"], shard["signature"]]
+            if not all(isinstance(n, int) and n >= 0 for n in numbers) or not all(isinstance(t, str) for t in texts):
+                raise ValueError("it describes no shards")
+    except (ValueError, TypeError, KeyError, struct.error) as error:
         raise DataError(f"no record index: {error}; make it again with `arrayfeed index`", path) from None
     return description
 

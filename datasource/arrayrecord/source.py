@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import pickle
+import sys
 import zlib
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Sequence
-from ctypes import string_at
 from hashlib import blake2b
 from itertools import accumulate
 
 import numpy as np
 
 from ..errors import CorruptShardError
-from ..memory import Extents
+from ..memory import Extents, copy_bytes
 from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
 from ..source import Indices
-from .cache import GroupCache
 from .file import Io
+from .opened import OpenShards
 from .places import Places
 from .reader import Check, ShardReader
 from .record_index import RecordIndex
 
 __all__ = ["ArrayRecordDataSource"]
 
-#: Shards that stay open at a time with io="pread". Each costs a file descriptor, of which a process often has 1,024.
-_MAX_OPEN = 256
 #: Records whose places are remembered; past this many, 4 GiB of address space, every read asks its shard.
 _MAX_PLACES = 1 << 28
 
@@ -57,15 +55,7 @@ class ArrayRecordDataSource(RecordSource):
     """
 
     def __init__(self, paths: Paths, *, io: Io = "mmap", check: Check = "structure", max_chunk_bytes: int = 1 << 31) -> None:
-        if io not in ("mmap", "pread"):
-            raise ValueError(f"io must be 'mmap' or 'pread', got {io!r}")
-        if check not in ("structure", "crc", "hash"):
-            raise ValueError(f"check must be 'structure', 'crc' or 'hash', got {check!r}")
-        self._io = io
-        self._check = check
-        self._max_chunk_bytes = max_chunk_bytes
-        self._indexes: tuple[RecordIndex, ...] = ()
-        self._reset()
+        self._set_options(io, check, max_chunk_bytes, ())
         shards = expand_paths(paths)
         self._set_shards(shards, [self._count(k, shard) for k, shard in enumerate(shards)])
 
@@ -77,6 +67,7 @@ class ArrayRecordDataSource(RecordSource):
         *,
         io: Io = "mmap",
         check: Check = "structure",
+        max_chunk_bytes: int = 1 << 31,
         indexes: Sequence[RecordIndex] = (),
     ) -> ArrayRecordDataSource:
         """Return a source over shards whose record counts are known, from a manifest: opens none of them yet.
@@ -84,20 +75,25 @@ class ArrayRecordDataSource(RecordSource):
         A count that turns out wrong raises ``CorruptShardError`` when the file is first read. Shards that one of ``indexes``
         knows are read by it; with ``check="crc"`` each of their records is compared with its CRC32C when first read.
         """
+        if len(shards) != len(lengths) or any(length < 0 for length in lengths) or sum(lengths) > sys.maxsize:
+            raise ValueError(f"{len(shards)} shards need as many lengths, 0 or more, got {len(lengths)}: {lengths}"[:500])
         source = cls.__new__(cls)
-        source._io, source._check, source._max_chunk_bytes = io, check, 1 << 31
-        source._indexes = tuple(indexes)
-        source._reset()
+        source._set_options(io, check, max_chunk_bytes, indexes)
         source._set_shards(list(shards), list(lengths))
         return source
 
-    def _reset(self) -> None:
-        self._cache = GroupCache()
-        self._readers: dict[int, ShardReader] = {}
-        self._open_order: deque[int] = deque()
-        # All files that were ever mapped: records are remembered by their addresses. Whoever holds the list holds the memory.
-        self._mappings: list[object] = []
-        self._closed = False
+    def _set_options(self, io: Io, check: Check, max_chunk_bytes: int, indexes: Sequence[RecordIndex]) -> None:
+        if io not in ("mmap", "pread"):
+            raise ValueError(f"io must be 'mmap' or 'pread', got {io!r}")
+        if check not in ("structure", "crc", "hash"):
+            raise ValueError(f"check must be 'structure', 'crc' or 'hash', got {check!r}")
+        if operator.index(max_chunk_bytes) < 1:
+            raise ValueError(f"max_chunk_bytes must be at least 1, got {max_chunk_bytes}")
+        self._io = io
+        self._check = check
+        self._max_chunk_bytes = max_chunk_bytes
+        self._indexes = tuple(indexes)
+        self._opened: OpenShards | None = OpenShards()
 
     def _set_shards(self, shards: list[Shard], lengths: list[int]) -> None:
         self._shards = shards
@@ -105,15 +101,16 @@ class ArrayRecordDataSource(RecordSource):
         self._ends = list(accumulate(lengths))
         self._end_array = np.array(self._ends, np.int64)
         self._first = np.array([s.start for s in shards], np.int64) - (self._end_array - np.array(lengths, np.int64))
-        self._places = Places(len(self) if len(self) <= _MAX_PLACES else 0)
+        if len(self) <= _MAX_PLACES:
+            self._hold().places = Places(len(self))
 
     def _count(self, number: int, shard: Shard) -> int:
         """Return how many records a shard contributes; opens the file."""
-        reader = self._make_reader(shard.path)
+        reader = self._make_reader(self._hold(), shard)
         end = reader.num_records if shard.end is None else shard.end
         if end > reader.num_records or shard.start > end:
             raise ValueError(f"{shard.path}[{shard.start}:{end}] reaches past the file's {reader.num_records} records")
-        self._keep(number, reader)
+        self._hold().keep(number, reader)
         return end - shard.start
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -122,15 +119,13 @@ class ArrayRecordDataSource(RecordSource):
         return self._ends[-1] if self._ends else 0
 
     def _read_one(self, index: int) -> bytes:
-        places = self._places
-        if index < len(places.address_of):
-            address = places.address_of[index]
-            # Taken after the address: whatever close() does meanwhile, the memory stays as long as this is held.
-            mappings = self._mappings
-            if address > 0 and mappings:
-                return string_at(address, places.size_of[index])
+        # Held until the end: whatever close() does meanwhile, what is mapped stays mapped.
+        opened = self._opened or self._hold()
+        places = opened.places
+        if index < len(places.address_of) and (address := places.address_of[index]) > 0:
+            return copy_bytes(address, places.size_of[index])
         number = bisect_right(self._ends, index)
-        record, address = self._reader(number).read_one(index + int(self._first[number]))
+        record, address = self._reader(opened, number).read_one(index + int(self._first[number]))
         if address and index < len(places.address_of):
             places.note_one(index, address, len(record))
         return record
@@ -141,45 +136,47 @@ class ArrayRecordDataSource(RecordSource):
         What decoders build on: a field that lies at the same place in many records is gathered from there in one call,
         without making a ``bytes`` of any record. Uncompressed records are ranges of the mapped files themselves.
         """
+        opened = self._hold()
         if not indices.size:
             return Extents.joined([])
-        if len(self._places.addresses):
-            addresses = self._places.addresses[indices]
-            mappings = self._mappings
-            if mappings and addresses.all():
-                return self._gather_known(indices, addresses, mappings)
+        if len(opened.places.addresses):
+            addresses = opened.places.addresses[indices]
+            if addresses.all():
+                return self._gather_known(opened, indices, addresses)
         if len(self._shards) == 1:
-            return self._gather_shard(0, indices + self._first[0])
+            return self._gather_shard(opened, 0, indices + self._first[0])
         numbers = np.searchsorted(self._end_array, indices, side="right")
         order = np.argsort(numbers, kind="stable")
         records = (indices + self._first[numbers])[order]
         ends = np.flatnonzero(np.diff(numbers[order], append=-1)) + 1
         parts = []
         for start, end in zip((0, *ends[:-1].tolist()), ends.tolist(), strict=True):
-            parts.append((order[start:end], self._gather_shard(int(numbers[order[start]]), records[start:end])))
+            part = self._gather_shard(opened, int(numbers[order[start]]), records[start:end])
+            parts.append((order[start:end], part))
         return Extents.merged(indices.size, parts)
 
-    def _gather_shard(self, number: int, records: Indices) -> Extents:
-        reader = self._reader(number)
-        if not len(self._places.addresses):
+    def _gather_shard(self, opened: OpenShards, number: int, records: Indices) -> Extents:
+        reader = self._reader(opened, number)
+        if not len(opened.places.addresses):
             return reader.read_many(records)
-        first, note = self._first[number], self._places.note
+        first, note = self._first[number], opened.places.note
         return reader.read_many(records, lambda found, addresses, sizes: note(found - first, addresses, sizes))
 
-    def _gather_known(self, indices: Indices, addresses: Indices, owner: object) -> Extents:
+    def _gather_known(self, opened: OpenShards, indices: Indices, addresses: Indices) -> Extents:
         """Return records that were read before, all of them plain in mapped files."""
-        sizes = self._places.sizes[indices]
+        owners: tuple[object, ...] = (opened,)
+        sizes = opened.places.sizes[indices]
         crossing = np.flatnonzero(addresses < 0)
         if crossing.size:
             # 1.3 % of 800-byte records lie in two blocks; those are put together in a buffer of their own.
             numbers = np.searchsorted(self._end_array, indices[crossing], side="right").tolist()
             ranges = zip(numbers, (-addresses[crossing]).tolist(), sizes[crossing].tolist(), strict=True)
-            joined = Extents.joined([self._reader(number).file.read(start, size) for number, start, size in ranges])
+            joined = Extents.joined([self._reader(opened, number).file.read(start, size) for number, start, size in ranges])
             addresses[crossing] = joined.offsets + joined.base
-            owner = (owner, joined.owners)
+            owners += joined.owners
         lowest = int(addresses.min())
         addresses -= lowest
-        return Extents(lowest, addresses, sizes, int((addresses + sizes).max()), int(sizes.min()), (owner,))
+        return Extents(lowest, addresses, sizes, int((addresses + sizes).max()), int(sizes.min()), owners)
 
     def locate(self, index: int) -> tuple[str, int]:
         """Return the file and the record in it of element ``0 <= index < len(self)``, to name it in an error."""
@@ -188,16 +185,18 @@ class ArrayRecordDataSource(RecordSource):
 
     # -- open files -----------------------------------------------------------------------------------------------
 
-    def _reader(self, number: int) -> ShardReader:
-        return self._readers.get(number) or self._open(number)
-
-    def _open(self, number: int) -> ShardReader:
-        # No lock: two threads may open the same file at once, and one of the two readers is dropped. A lock could be
-        # held by another thread at the moment of a fork, and would then be held in the child for ever.
-        if self._closed:
+    def _hold(self) -> OpenShards:
+        opened = self._opened
+        if opened is None:
             raise ValueError(f"{self!r} is closed")
+        return opened
+
+    def _reader(self, opened: OpenShards, number: int) -> ShardReader:
+        return opened.get(number) or self._open(opened, number)
+
+    def _open(self, opened: OpenShards, number: int) -> ShardReader:
         shard = self._shards[number]
-        reader = self._make_reader(shard.path)
+        reader = self._make_reader(opened, shard)
         expected = shard.start + self._lengths[number]
         if reader.num_records < expected or (shard.end is None and reader.num_records != expected):
             raise CorruptShardError(
@@ -205,39 +204,22 @@ class ArrayRecordDataSource(RecordSource):
                 "description does not belong to it",
                 shard.path,
             )
-        self._keep(number, reader)
-        return reader
+        return opened.keep(number, reader)
 
-    def _make_reader(self, path: str) -> ShardReader:
-        name = os.path.basename(path)
-        indexed = next((found for index in self._indexes if (found := index.lookup(name))), None)
+    def _make_reader(self, opened: OpenShards, shard: Shard) -> ShardReader:
+        name = os.path.basename(shard.path)
         return ShardReader(
-            path,
+            shard.path,
             io=self._io,
             check=self._check,
             max_chunk_bytes=self._max_chunk_bytes,
-            cache=self._cache,
-            indexed=indexed,
+            cache=opened.cache,
+            indexed=next((found for index in self._indexes if (found := index.lookup(name))), None),
         )
 
-    def _keep(self, number: int, reader: ShardReader) -> None:
-        if reader.file.mapping is not None:
-            self._mappings.append(reader.file.mapping)
-            self._readers[number] = reader
-            return
-        self._readers[number] = reader
-        self._open_order.append(number)
-        while len(self._open_order) > _MAX_OPEN:
-            # A reader in use by another thread lives until that thread lets go of it.
-            self._readers.pop(self._open_order.popleft(), None)
-
     def close(self) -> None:
-        """Release the files. Records and arrays handed out before stay valid."""
-        self._closed = True
-        self._mappings = []  # a new list: readers under way hold the old one
-        self._readers.clear()
-        self._open_order.clear()
-        self._cache = GroupCache()
+        """Release the files. Records and arrays handed out before stay valid; reads under way are completed."""
+        self._opened = None
 
     # -- identity -------------------------------------------------------------------------------------------------
 
@@ -252,15 +234,14 @@ class ArrayRecordDataSource(RecordSource):
     def __getstate__(self) -> bytes:
         # Compressed, because the paths of a thousand shards differ in a few digits: 90 kB become 3.
         options = (self._io, self._check, self._max_chunk_bytes, self._indexes)
-        state = (options, self._shards, self._lengths, self._closed)
-        return zlib.compress(pickle.dumps(state))
+        return zlib.compress(pickle.dumps((options, self._shards, self._lengths, self._opened is None)))
 
     def __setstate__(self, state: bytes) -> None:
         options, shards, lengths, closed = pickle.loads(zlib.decompress(state))
-        self._io, self._check, self._max_chunk_bytes, self._indexes = options
-        self._reset()
+        self._set_options(*options)
         self._set_shards(shards, lengths)
-        self._closed = closed
+        if closed:
+            self.close()
 
     def _describe_length(self) -> str:
         return f"{len(self)} records in {len(self._shards)} shard{'s' * (len(self._shards) != 1)}"

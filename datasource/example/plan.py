@@ -55,6 +55,11 @@ class DecodePlan:
         # Flat features, the usual case, need no recursion to become a dict.
         self._names = tuple(leaf.path[0] for leaf in self._leaves) if all(len(x.path) == 1 for x in self._leaves) else ()
 
+    @property
+    def is_columnar(self) -> bool:
+        """Whether batches are decoded by layout where records allow; else record by record, and stacked."""
+        return self._columnar
+
     def decode(self, record: bytes) -> dict[str, Any]:
         """Return one example.
 
@@ -145,9 +150,7 @@ class DecodePlan:
         """Return a function that gathers a leaf of some rows. Large arrays are gathered batch by batch, each into memory of its
         own that stays in the second-level cache: twice as fast as all at once."""
         shape, dtype = _column_shape(leaf, -1), leaf.columns_dtype.newbyteorder("<")
-        count = math.prod(shape[1:])
-        if any(field.nbytes != count * dtype.itemsize for field in fields.values()):
-            raise _OneByOne
+        count = math.prod(shape[1:])  # of each record: no layout is learnt where to_columns saw another number
         starts = np.zeros(_NO_LAYOUT, np.int64)
         for number, field in fields.items():
             starts[number] = field.start
@@ -201,7 +204,11 @@ class DecodePlan:
     def _decode_each(self, records: Extents, start: int, stop: int, locate: Callable[[int], tuple[str, int]]) -> Columns:
         """Return a batch of records whose leaves are decoded one by one, images for a start."""
         rows = [self._read_leaves(record, start + row, locate) for row, record in enumerate(records[start:stop].tolist())]
-        return self._nest([leaf.stack([values[place] for values in rows]) for place, leaf in enumerate(self._leaves)])
+        try:
+            return self._nest([leaf.stack([values[place] for values in rows]) for place, leaf in enumerate(self._leaves)])
+        except DecodeError as error:
+            # Alike, but not what the features promise: the first is as good an example as any.
+            raise DecodeError(error.message, *locate(start)) from None
 
     def _read_leaves(self, record: bytes, row: int, locate: Callable[[int], tuple[str, int]]) -> list[Any]:
         try:

@@ -66,6 +66,8 @@ class FeaturesDict(Feature):
                 raise named(error, (name,)) from None
         self._sorted = sorted(self._features.items())
         self._leaves: list[Leaf] | None = None
+        # By name, if no feature is a dict or sequence of its own: then nothing needs to be nested.
+        self._readers: list[tuple[str, Callable[[Mapping[str, WireValues]], Any]]] = []
 
     def __getitem__(self, name: str) -> Feature:
         return self._features[name]
@@ -113,6 +115,8 @@ class FeaturesDict(Feature):
                         raise SchemaError(f"features {owners[key].path} and {leaf.path} share the stored key {key!r}")
                     owners[key] = leaf
             self._leaves = leaves
+            if all(isinstance(feature, LeafFeature) for feature in self._features.values()):
+                self._readers = [(leaf.path[0], leaf.read) for leaf in leaves]
         return self._leaves
 
     def encode_example(self, example: Mapping[str, Any]) -> dict[str, WireValues]:
@@ -135,6 +139,8 @@ class FeaturesDict(Feature):
         Raises:
           DecodeError: A value is missing or not as promised; names the feature.
         """
+        if self._readers:
+            return {name: read(wire) for name, read in self._readers}
         return self.nest(iter([leaf.read(wire) for leaf in self.leaves()]))
 
     # -- structure ------------------------------------------------------------------------------------------------
@@ -190,7 +196,7 @@ class FeaturesDict(Feature):
         return self._features
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_leaves": None}
+        return {**self.__dict__, "_leaves": None, "_readers": []}
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}({{"]

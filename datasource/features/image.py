@@ -18,7 +18,7 @@ from .image_codec import ImageFormat, convert_channels, decode_frames, decode_im
 from .image_header import read_header
 from .leaf_feature import LeafFeature
 from .shapes import Shape, check_shape, fits, shape_to_json
-from .values import require
+from .values import single
 
 __all__ = ["Image"]
 
@@ -73,6 +73,8 @@ class Image(LeafFeature):
             raise SchemaError(f"float32 images have one channel, got shape {self._shape}")
         # TFDS takes 0 channels for "as the file has them".
         self._channels = self._shape[-1] or 1
+        self._is_float = self._dtype == np.float32
+        self._is_animated = len(self._shape) == 4
 
     @property
     def shape(self) -> Shape:
@@ -117,15 +119,13 @@ class Image(LeafFeature):
         return encode_image(array, self.encoding_format or "png")
 
     def decode(self, values: WireValues) -> npt.NDArray[Any]:
-        data = require(values, "bytes")
-        if len(data) != 1:
-            raise DecodeError(f"one encoded image expected, the record has {len(data)} bytes values")
-        if len(self._shape) == 4:
-            return decode_frames(data[0])
-        pixels = decode_image(data[0])
+        data = single(values)
+        if self._is_animated:
+            return decode_frames(data)
+        pixels = decode_image(data)
         if pixels.ndim == 2:
             pixels = pixels[..., None]
-        if self._dtype == np.float32:
+        if self._is_float:
             if pixels.dtype != np.uint8 or pixels.shape[2] != 4:
                 raise DecodeError(f"a float32 image is stored as 8-bit RGBA; the record has {pixels.shape[2]} channels")
             return pixels.view(np.float32)

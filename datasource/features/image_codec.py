@@ -95,8 +95,10 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
     header = _check_header(data)
     cv2 = _opencv()
     pixels = None if cv2 is None else _decode_with_opencv(cv2, data, header)
+    if pixels is not None:
+        return pixels
     # Builds of OpenCV differ in the rarer formats that they read.
-    if cv2 is None or (pixels is None and header.format not in ("png", "jpeg") and _has_pillow()):
+    if cv2 is None or (header.format not in ("png", "jpeg") and _has_pillow()):
         if header.format == "png" and data[24] == 16 and header.channels != 1:
             raise DecodeError("a 16-bit colour PNG, which Pillow reads as 8-bit; install opencv-python-headless")
         pixels = _decode_with_pillow(data)
@@ -109,13 +111,11 @@ def _check_header(data: bytes) -> ImageHeader:
     header = read_header(data)
     if header is None:
         raise DecodeError(f"{len(data)} bytes are no image of a known format, or are cut short; they begin {data[:8]!r}")
-    if header.width * header.height > MAX_PIXELS:
-        raise DecodeError(
-            f"{header.width} x {header.height} pixels claimed in {len(data)} bytes; at most {MAX_PIXELS} are decoded"
-        )
-    per_byte = _MAX_PIXELS_PER_BYTE.get(header.format)
-    if per_byte is not None and header.width * header.height > len(data) * per_byte:
-        raise DecodeError(f"{header.width} x {header.height} pixels cannot be in {len(data)} bytes of {header.format}")
+    kind, width, height, _ = header
+    if width * height > MAX_PIXELS:
+        raise DecodeError(f"{width} x {height} pixels claimed in {len(data)} bytes; at most {MAX_PIXELS} are decoded")
+    if width * height > len(data) * _MAX_PIXELS_PER_BYTE.get(kind, MAX_PIXELS):
+        raise DecodeError(f"{width} x {height} pixels cannot be in {len(data)} bytes of {kind}")
     return header
 
 

@@ -60,6 +60,10 @@ class LeafFeature(Feature):
           DecodeError: The list is of another kind or length, or its content cannot be decoded.
         """
 
+    def decoder(self) -> Callable[[WireValues], Any]:
+        """Return the function to decode many records with: ``decode``, or what it would call."""
+        return self.decode
+
     @property
     def fills_arrays(self) -> bool:
         """Whether decoded values are of the declared shape and dtype, so that a column is one array of them."""

@@ -40,6 +40,8 @@ class PlainCodec:
         self._shape = shape
         # Wire values in one element; -1, which no list has, if examples differ.
         self._count = -1 if None in shape else math.prod(shape)  # type: ignore[arg-type]  # without None
+        # Python's value of what is stored is that of the dtype.
+        self._is_exact = dtype in (np.int64, np.float32, np.float64)
         # Bounds of the integers that are narrower than what is stored.
         self._bounds: tuple[int, int] | None = None
         if dtype.kind == "b":
@@ -72,18 +74,22 @@ class PlainCodec:
 
     def decode_scalar(self, values: WireValues) -> Any:
         """Return the one value of a list: bool, int, float or bytes."""
-        values = require(values, self.kind)
-        if len(values) != 1:
-            raise DecodeError(f"one value expected, the record has {len(values)}")
-        if isinstance(values, list):
+        if type(values) is list:
+            if len(values) != 1 or self.kind != "bytes":
+                raise DecodeError(f"one value expected, the record has {len(require(values, self.kind))}")
             return values[0]
-        value = values.item()
+        numbers: npt.NDArray[Any] = require(values, self.kind)
+        if numbers.size != 1:
+            raise DecodeError(f"one value expected, the record has {numbers.size}")
+        value = numbers.item()
+        if self._is_exact:
+            return value
         if self._bounds is not None:
             low, high = self._bounds
             if not low <= value <= high:
                 raise DecodeError(f"{value} is no {dtype_name(self._dtype)}")
             return value == 1 if self._dtype.kind == "b" else value
-        return value if self._dtype.itemsize != 2 and self._dtype.kind != "u" else self.cast(values).item()
+        return self.cast(numbers).item()
 
     def decode(self, values: WireValues) -> npt.NDArray[Any]:
         """Return a list as a new array of the shape."""

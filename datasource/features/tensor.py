@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -120,6 +121,11 @@ class Tensor(LeafFeature):
         if self._plain is None:
             return self._raw.decode(single(values))
         return self._plain.decode(values) if self._shape else self._plain.decode_scalar(values)
+
+    def decoder(self) -> Callable[[WireValues], Any]:
+        if self._plain is None or type(self).decode is not Tensor.decode:
+            return self.decode
+        return self._plain.decode if self._shape else self._plain.decode_scalar
 
     def decode_parts(self, parts: tuple[WireValues, ...]) -> Any:
         if len(parts) == 1:

@@ -15,12 +15,9 @@ __all__ = ["require", "single"]
 
 def require(values: WireValues, kind: Kind) -> Any:
     """Return ``values`` if they are of ``kind``, else raise ``DecodeError`` saying what they are."""
-    if isinstance(values, list):
-        found = "bytes"
-    elif values is None:
+    if values is None:
         raise DecodeError("the record has no value for it, and it is not optional")
-    else:
-        found = "int64" if values.dtype == np.int64 else "float"
+    found = "bytes" if type(values) is list else "int64" if values.dtype == np.int64 else "float"  # type: ignore[union-attr]
     if found != kind:
         raise DecodeError(f"a list of {kind} expected, the record has {len(values)} values of {found}")
     return values

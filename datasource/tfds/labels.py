@@ -9,25 +9,39 @@ from ..errors import SchemaError
 from ..features import ClassLabel, FeaturesDict, LabeledImage
 from ..features.leaf_feature import LeafFeature
 
-__all__ = ["read_labels", "write_labels"]
+__all__ = ["LABELS_SUFFIX", "collect_labels", "read_labels", "write_labels"]
+
+LABELS_SUFFIX = ".labels.txt"
+
+
+def collect_labels(features: FeaturesDict) -> dict[str, list[str]]:
+    """Return the class names of every feature that has some, by the name of the file that they are kept in.
+
+    Raises:
+      SchemaError: A name is empty, begins or ends with a space, or has more than one line: it would not be read back.
+    """
+    labels: dict[str, list[str]] = {}
+
+    def collect(feature: LeafFeature, path: tuple[str, ...]) -> LeafFeature:
+        if isinstance(feature, (ClassLabel, LabeledImage)) and feature.has_names:
+            bad = next((name for name in feature.names if name != name.strip() or not name or "\n" in name), None)
+            if bad is not None:
+                raise SchemaError(f"feature {'/'.join(path)!r}: class name {bad!r} does not fit on one line of a file")
+            labels[_file_name(path)] = list(feature.names)
+        return feature
+
+    features.map_leaves(collect)
+    return labels
 
 
 def write_labels(features: FeaturesDict, directory: str | os.PathLike[str]) -> None:
     """Write the class names of every feature that has some into ``directory``.
 
     Raises:
-      SchemaError: A name is empty, begins or ends with a space, or has more than one line: it would not be read back.
+      SchemaError: As ``collect_labels``.
     """
-
-    def write(feature: LeafFeature, path: tuple[str, ...]) -> LeafFeature:
-        if isinstance(feature, (ClassLabel, LabeledImage)) and feature.has_names:
-            bad = next((name for name in feature.names if name != name.strip() or not name or "\n" in name), None)
-            if bad is not None:
-                raise SchemaError(f"feature {'/'.join(path)!r}: class name {bad!r} does not fit on one line of a file")
-            Path(directory, _file_name(path)).write_text("".join(f"{name}\n" for name in feature.names), "utf-8")
-        return feature
-
-    features.map_leaves(write)
+    for name, labels in collect_labels(features).items():
+        Path(directory, name).write_text("".join(f"{label}\n" for label in labels), "utf-8")
 
 
 def read_labels(features: FeaturesDict, directory: str | os.PathLike[str]) -> FeaturesDict:
@@ -55,4 +69,4 @@ def read_labels(features: FeaturesDict, directory: str | os.PathLike[str]) -> Fe
 
 def _file_name(path: tuple[str, ...]) -> str:
     """Return the name of a feature's file: its names joined by "-", a "/" inside one turned into "."."""
-    return "-".join(name.replace("/", ".") for name in path) + ".labels.txt"
+    return "-".join(name.replace("/", ".") for name in path) + LABELS_SUFFIX

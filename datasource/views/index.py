@@ -24,7 +24,8 @@ class IndexView(BaseSource[T]):
 
     def __init__(self, source: BaseSource[T], indices: range | Indices) -> None:
         self._source = source
-        self._indices = indices
+        # Of a range its step may be past 64 bits, as long as it leads nowhere: source[5 :: 2**70].
+        self._indices = _as_range(indices) if isinstance(indices, range) else indices
 
     def __len__(self) -> int:
         return len(self._indices)
@@ -57,10 +58,13 @@ class IndexView(BaseSource[T]):
 
     @property
     def fingerprint(self) -> str:
-        which = self._indices
-        if isinstance(which, range):
-            return digest("index", self._source.fingerprint, f"{which.start} {len(which)} {which.step}")
-        return digest("index", self._source.fingerprint, which.astype("<i8", copy=False).tobytes())
+        # However the view was made, by a slice or by select: what counts are the elements and their order.
+        which, whole = _as_range(self._indices), self._source.fingerprint
+        if not isinstance(which, range):
+            return digest("index", whole, which.astype("<i8", copy=False).tobytes())
+        if which == range(len(self._source)):
+            return whole
+        return digest("index", whole, f"{which.start} {len(which)} {which.step}")
 
     def __repr__(self) -> str:
         which = self._indices
@@ -69,6 +73,16 @@ class IndexView(BaseSource[T]):
         # Down to the first element, which a stop of -1 would not say.
         stop = which.stop if which.stop >= 0 else ""
         return f"<{len(self)} of {self._source!r}[{which.start}:{stop}:{which.step}]>"
+
+
+def _as_range(indices: range | Indices) -> range | Indices:
+    """Return indices with a regular step as a range, equal ones always as the same."""
+    if len(indices) < 2:
+        return range(int(indices[0]), int(indices[0]) + 1) if len(indices) else range(0)
+    start, step = int(indices[0]), int(indices[1]) - int(indices[0])
+    if isinstance(indices, range) or (step and (np.diff(indices) == step).all()):
+        return range(start, start + len(indices) * step, step)
+    return indices
 
 
 def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:

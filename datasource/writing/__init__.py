@@ -1,6 +1,8 @@
 """Writing data sets: examples in, a directory out that TFDS, Grain and arrayfeed open."""
 
+from .parallel import write_dataset
+from .parts import PartWriter
 from .publish import Leftover, find_leftovers, remove_leftovers
 from .writer import DatasetWriter
 
-__all__ = ["DatasetWriter", "Leftover", "find_leftovers", "remove_leftovers"]
+__all__ = ["DatasetWriter", "Leftover", "PartWriter", "find_leftovers", "remove_leftovers", "write_dataset"]

@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import DatasetExistsError
@@ -29,21 +30,28 @@ class Staging:
 
     Args:
       path: The final name. Its parent is made if need be.
+      adopt: Is asked whether to go on with what a dead writer left, a directory, instead of making a new one.
 
     Raises:
       DatasetExistsError: Something stands at ``path`` (an empty directory does not count).
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, adopt: Callable[[str], bool] = lambda directory: False) -> None:
         # Symbolic links are followed, for a rename would replace the link.
         self.target = os.path.realpath(path)
         _refuse_existing(self.target)
+        # A forked child inherits this object; when it ends, it must not take the parent's work with it.
+        self._owner = os.getpid()
+        for leftover in find_leftovers(self.target):
+            if not leftover.alive and adopt(leftover.directory):
+                self.directory = leftover.directory
+                self._lock = _lock(self.directory, wait=False)
+                if self._lock is not None:  # else another was quicker
+                    return
         os.makedirs(os.path.dirname(self.target), exist_ok=True)
         self.directory = f"{self.target}{_MARK}{secrets.token_hex(4)}"
         os.mkdir(self.directory)
         self._lock = _lock(self.directory, wait=True)
-        # A forked child inherits this object; when it ends, it must not take the parent's work with it.
-        self._owner = os.getpid()
 
     def publish(self) -> None:
         """Give the directory its final name.
@@ -67,6 +75,11 @@ class Staging:
         finally:
             self._release()
         sync(os.path.dirname(self.target))
+
+    def leave(self) -> None:
+        """Leave the directory as it is, for another to go on with."""
+        if os.getpid() == self._owner:
+            self._release()
 
     def discard(self) -> None:
         """Remove the directory and all that is in it."""

@@ -17,6 +17,7 @@ from ..arrayrecord.file import ShardFile
 from ..arrayrecord.index import ShardIndex
 from ..arrayrecord.reader import ShardReader
 from ..errors import DataError
+from ..manifest import FileEntry, describe_file
 from .codec import AUTO, SAMPLE_BYTES, SAMPLE_RECORDS, choose_codec, writer_options
 from .publish import sync
 
@@ -25,12 +26,19 @@ __all__ = ["GrowingSplit", "WrittenShard", "describe_shard"]
 
 @dataclass(frozen=True, slots=True)
 class WrittenShard:
-    """A finished file: under its temporary name, with what it holds."""
+    """A finished file: under its temporary name, with what it holds.
+
+    Attributes:
+      num_bytes: Of its records, before compression.
+      checksums: CRC32C of each record, taken before it was written.
+      entry: What the manifest is to say of it.
+    """
 
     path: str
     num_records: int
-    num_bytes: int  # of its records, before compression
-    checksums: npt.NDArray[np.uint32]  # CRC32C of each record, taken before it was written
+    num_bytes: int
+    checksums: npt.NDArray[np.uint32]
+    entry: FileEntry
 
 
 class _Writer(Protocol):
@@ -107,11 +115,11 @@ class GrowingSplit:
     def _has_room(self, num_records: int, num_bytes: int) -> bool:
         return self._shard_records + num_records <= self._most_records and self._shard_bytes + num_bytes <= self._most_bytes
 
-    def finish(self) -> None:
-        """Close the last shard. A split without records becomes one empty shard, so that it exists."""
+    def finish(self, *, may_be_empty: bool = False) -> None:
+        """Close the last shard. A split without records becomes one empty shard, so that it exists, unless it need not."""
         if self.codec == AUTO:
             self._settle_codec()
-        if self._writer is None and not self.shards:
+        if self._writer is None and not self.shards and not may_be_empty:
             self._roll()
         self._close_shard()
 
@@ -148,7 +156,8 @@ class GrowingSplit:
         except (RuntimeError, OSError) as error:
             raise DataError(f"the shard could not be written: {error}", self._path) from error
         checksums = np.array(self._checksums, np.uint32)
-        shard = WrittenShard(self._path, self._shard_records, self._shard_bytes, checksums)
+        entry = describe_file(self._path, self._shard_records)
+        shard = WrittenShard(self._path, self._shard_records, self._shard_bytes, checksums, entry)
         _check_written(shard)
         self.shards.append(shard)
 

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import operator
 import os
-import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from functools import partial
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from ..arrayrecord.record_index import write_record_index
-from ..errors import DataError, DatasetExistsError, SchemaError
+from ..errors import DataError
 from ..features import FeaturesDict
 from ..features.features_dict import FeatureLike
-from ..indexing import index_path
-from ..tfds import DatasetInfo, SplitInfo
-from ..tfds.filenames import check_split_name, shard_filenames
+from ..tfds import DatasetInfo
 from ..tfds.info import SupervisedKeys
-from ..tfds.labels import write_labels
-from .checks import check_limit, check_metadata, check_name, check_version, default_name
-from .codec import AUTO, check_codec
-from .columns import count_rows, slice_rows
-from .encoder import RecordEncoder
+from ..tfds.labels import collect_labels, write_labels
+from . import parts
+from .assemble import assemble, make_empty_shard
+from .checks import check_metadata, check_name, check_version, default_name
+from .codec import AUTO
+from .example_writer import ExampleWriter, ShardLimits
+from .parts import PartWriter
 from .publish import Staging, find_leftovers
-from .shards import GrowingSplit, describe_shard
+from .shards import WrittenShard
 
 __all__ = ["DatasetWriter"]
 
-# About what object stores and file systems like best, and few enough files at a terabyte.
-_SHARD_BYTES = 100_000_000
-# Rows that are encoded before they are written: a few MB of small records.
-_BLOCK_ROWS = 1024
+# What is written here, for whoever goes on after an interruption.
+_PLAN = "plan.json"
 
 
-class DatasetWriter:
+class DatasetWriter(ExampleWriter):
     """Writes a data set: a directory of ArrayRecord shards with their description, just as TFDS lays it out.
 
         with DatasetWriter("digits", {"image": Image(shape=(8, 8, 1)), "label": ClassLabel(10)}) as writer:
@@ -47,7 +45,7 @@ class DatasetWriter:
     and in neither case is there anything to open at ``path``. Nothing that exists is ever overwritten.
 
     Threads may share a writer (whose example comes first is then up to them). A forked child must not use it. Not
-    picklable.
+    picklable. Many may write at once, each a ``part`` of its own.
 
     Args:
       path: The directory to be. Its parents are made; it may exist if it is empty.
@@ -62,6 +60,12 @@ class DatasetWriter:
       shard_records: A shard is full with so many records.
       codec: ``"auto"`` (zstd where it saves a quarter or more of a split's first records, else none), ``"none"``,
         ``"zstd[:level]"``, ``"brotli[:level]"`` or ``"snappy"``.
+      resume: Go on with what an interrupted writer of the same features, limits, codec and ``plan`` left: the parts that it
+        had finished are kept, see ``finished_parts``. And if this one is ended by an exception, leave them in turn.
+      plan: What else decides what is in which part: anything that JSON holds.
+
+    Attributes:
+      root: The hash that pins the data set, once it is closed; see ``manifest``.
 
     Raises:
       DatasetExistsError: There is something at ``path``.
@@ -84,15 +88,14 @@ class DatasetWriter:
         shard_bytes: int | None = None,
         shard_records: int | None = None,
         codec: str = AUTO,
+        resume: bool = False,
+        plan: Any = None,
     ) -> None:
-        self._state = "unmade"
         self.path = os.fspath(path)
-        self.features = features if isinstance(features, FeaturesDict) else FeaturesDict(features)
-        self._codec = check_codec(codec)
-        self._shard_records = check_limit("shard_records", shard_records)
-        self._shard_bytes = check_limit("shard_bytes", shard_bytes)
-        if shard_bytes is None and shard_records is None:
-            self._shard_bytes = _SHARD_BYTES
+        super().__init__(
+            features if isinstance(features, FeaturesDict) else FeaturesDict(features),
+            ShardLimits.check(shard_bytes, shard_records, codec),
+        )
         check_metadata(metadata)
         self._info = DatasetInfo(
             name=default_name(self.path) if name is None else check_name(name),
@@ -104,189 +107,125 @@ class DatasetWriter:
             metadata=metadata,
             supervised_keys=supervised_keys,
         )
-        self._encoder = RecordEncoder(self.features)
-        self._splits: dict[str, GrowingSplit] = {}
-        self._lock = threading.Lock()
-        self._owner = os.getpid()
-        self._staging = Staging(path)
+        check_metadata(plan, "plan")
+        self._resume = resume
+        self.root = ""
+        text = self._format_plan(plan)
+        self._staging = Staging(path, adopt=lambda directory: resume and _read(directory, _PLAN) == text)
         self._state = "open"
         try:
+            # What was finished stays; the rest is as good as never begun.
+            parts.remove_unfinished(self.directory)
+            Path(self.directory, _PLAN).write_text(text, "utf-8")
             self._warn_of_leftovers()
             # Names that cannot be stored are found now, not after hours of writing.
-            write_labels(self.features, self._staging.directory)
+            write_labels(self.features, self.directory)
         except BaseException:
             self.abort()
             raise
 
-    # -- writing --------------------------------------------------------------------------------------------------
+    @property
+    def directory(self) -> str:
+        """Where everything is until it is published."""
+        return self._staging.directory
 
-    def write(self, example: Mapping[str, Any], *, split: str = "train") -> None:
-        """Add one example to the end of a split.
+    # -- parts ----------------------------------------------------------------------------------------------------
 
-        Raises:
-          SchemaError: The example does not fit the features; names the example and the feature, what was expected, what
-            came. Nothing of it is written; the writer goes on.
-          DataError: A shard cannot be written; the writer is of no more use.
-          ValueError: The writer is closed, or a split cannot be called so.
-        """
-        try:
-            record = self._encoder.encode(example)
-        except SchemaError as error:
-            raise _explain(error, f"example {self._count(split)} of split {split!r}") from error.__cause__
-        with self._lock:
-            self._append(split, (record,))
+    def part(self, number: int) -> PartWriter:
+        """Return a writer of one part of this data set.
 
-    def write_all(self, examples: Iterable[Mapping[str, Any]], *, split: str = "train", progress: bool = False) -> None:
-        """Add examples to the end of a split, which exists afterwards even if there are none.
+            handles = [writer.part(number) for number in range(4)]    # one a thread, process or machine
+            with handles[3] as part:                                  # there
+                part.write(example)
+
+        Parts are written independently of each other, in any order, and joined when this writer closes: behind what was
+        written to it directly, in the order of their numbers. So what the data set holds does not depend on who was first.
+        A part that dies can be asked for and written again. Each begins a shard of its own.
 
         Args:
-          progress: Show a bar (needs tqdm).
-
-        Raises:
-          SchemaError, DataError, ValueError: As ``write``; the examples before the one at fault are written.
+          number: 0 or more; numbers may be left out.
         """
+        number = operator.index(number)
+        if number < 0:
+            raise ValueError(f"parts are numbered from 0, got {number}")
         with self._lock:
-            self._append(split, ())
-        if progress:
-            from tqdm import tqdm
+            self._ensure_open()
+            parts.mark_wanted(self.directory, number)
+        return PartWriter(self.directory, number, self.features, self._limits)
 
-            total = len(examples) if isinstance(examples, Sized) else None
-            examples = tqdm(examples, desc=split, total=total, unit=" examples")
-        for example in examples:
-            self.write(example, split=split)
-
-    def write_columns(self, columns: Mapping[str, Any], *, split: str = "train") -> None:
-        """Add examples that are given as columns: small ones in two thirds of the time that they take one by one.
-
-        Args:
-          columns: As one example, with a leading axis of n everywhere: arrays ``(n, ...)`` or lists of n values.
-
-        Raises:
-          SchemaError: The columns differ in length, and nothing is written. Or a row does not fit the features; the
-            rows before it are written.
-          DataError, ValueError: As ``write``.
-        """
-        count = count_rows(columns)
-        with self._lock:
-            self._append(split, ())
-        for start in range(0, count, _BLOCK_ROWS):
-            stop = min(start + _BLOCK_ROWS, count)
-            records: list[bytes] = []
-            try:
-                records.extend(self._encoder.encode_columns(slice_rows(columns, start, stop), stop - start))
-            except SchemaError as error:
-                raise _explain(error, f"row {start + len(records)} of {count}") from error.__cause__
-            finally:
-                with self._lock:
-                    self._append(split, records)
-
-    def _append(self, name: str, records: Sequence[bytes]) -> None:
-        """Add records to a split, which is made if need be; the lock is held."""
-        if self._state != "open" or os.getpid() != self._owner:
-            raise self._refusal()
-        split = self._splits.get(name)
-        if split is None:
-            split = self._splits[name] = GrowingSplit(
-                self._staging.directory,
-                check_split_name(name),
-                shard_bytes=self._shard_bytes,
-                shard_records=self._shard_records,
-                codec=self._codec,
-            )
-        try:
-            split.extend(records)
-        except BaseException:
-            # What of the shard is on the disk is unknown now.
-            self._state = "failed"
-            raise
-
-    def _refusal(self) -> Exception:
-        if os.getpid() != self._owner:
-            return RuntimeError(f"{self!r} belongs to process {self._owner}; make one writer in one process")
-        if self._state == "failed":
-            return DataError("writing failed before, this data set cannot be finished; start again", self.path)
-        return ValueError(f"{self!r} takes no more examples")
-
-    def _count(self, split: str) -> int:
-        return self._splits[split].num_records if split in self._splits else 0
+    @property
+    def finished_parts(self) -> frozenset[int]:
+        """The numbers of the parts that are finished; with ``resume``, those of the interrupted writer among them."""
+        return frozenset(parts.finished_parts(self.directory)) if self._state == "open" else frozenset()
 
     # -- ending ---------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Finish the shards, check them, and publish the data set. A second time it does nothing.
+        """Finish the shards, join the parts, check all of it, and publish the data set. A second time it does nothing.
 
         Raises:
-          DataError: A shard cannot be written, or does not hold what it should; nothing is published.
+          DataError: A part is not finished: the writer stays open, and can be closed when it is. Or a shard cannot be written,
+            or does not hold what it should; nothing is published.
           DatasetExistsError: Something appeared at ``path`` meanwhile. The finished data set is where the error says.
         """
+        if self._state == "open" and os.getpid() == self._owner:
+            missing = sorted(parts.wanted_parts(self.directory) - parts.finished_parts(self.directory))
+            if missing:
+                named = ", ".join(map(str, missing[:10])) + ", ..." * (len(missing) > 10)
+                raise DataError(
+                    f"{len(missing)} parts are not finished: {named}. Write them and close again, or abort()", self.directory
+                )
+        super().close()
+
+    def _publish(self) -> None:
+        splits: dict[str, list[WrittenShard]] = {}
+        for name, split in self._splits.items():
+            split.finish(may_be_empty=True)
+            splits[name] = split.shards
+        for number in sorted(parts.finished_parts(self.directory)):
+            for name, shards in parts.read_part(self.directory, number).items():
+                splits.setdefault(name, []).extend(shards)
+        for name, shards in splits.items():
+            if not shards:
+                shards.append(make_empty_shard(self.directory, name))
+        self.root = assemble(self.directory, self._info, splits).root
+        parts.remove_parts(self.directory)
+        os.remove(os.path.join(self.directory, _PLAN))
+        self._staging.publish()
+
+    def _open(self) -> None:
+        raise AssertionError("opened when it was made")
+
+    def _discard(self) -> None:
+        self._staging.discard()
+
+    def leave(self) -> None:
+        """Stop, and leave the finished parts for a writer with ``resume=True``. After ``close`` it does nothing."""
         with self._lock:
-            if self._state in ("closed", "aborted"):
-                return
-            if self._state != "open" or os.getpid() != self._owner:
-                raise self._refusal()
-            try:
-                splits = tuple(self._finish(split) for split in self._splits.values())
-                dataclasses.replace(self._info, splits=splits).write(self._staging.directory)
-                self._staging.publish()
-            except DatasetExistsError:
-                self._state = "closed"
-                raise
-            except BaseException:
-                self._abandon()
-                raise
-            self._state = "closed"
-
-    def _finish(self, split: GrowingSplit) -> SplitInfo:
-        """Close a split's shards, give them their final names, which tell how many there are, and index their records."""
-        split.finish()
-        names = shard_filenames(
-            len(split.shards), dataset=self._info.name, split=split.name, file_format=self._info.file_format
-        )
-        indexed = {}
-        for shard, name in zip(split.shards, names, strict=True):
-            path = os.path.join(self._staging.directory, name)
-            os.rename(shard.path, path)
-            indexed[name] = partial(describe_shard, path, shard.checksums)
-        write_record_index(os.fspath(index_path(self._staging.directory, self._info, split.name)), indexed)
-        return SplitInfo(
-            split.name,
-            tuple(shard.num_records for shard in split.shards),
-            sum(shard.num_bytes for shard in split.shards),
-        )
-
-    def abort(self) -> None:
-        """Remove all that was written; nothing is published. After ``close`` it does nothing."""
-        with self._lock:
-            self._abandon()
-
-    def _abandon(self) -> None:
-        if self._state in ("open", "failed") and os.getpid() == self._owner:
-            self._state = "aborted"
-            for split in self._splits.values():
-                split.abandon()
-            self._staging.discard()
-
-    def __enter__(self) -> Self:
-        return self
+            if self._state in ("open", "failed") and os.getpid() == self._owner:
+                self._state = "aborted"
+                for split in self._splits.values():
+                    split.abandon()
+                self._staging.leave()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
-
-    def __del__(self) -> None:
-        forgotten = self._state == "open" and os.getpid() == self._owner
-        self._abandon()
-        if forgotten:
-            warnings.warn(f"{self!r} was dropped without close(); nothing is published", ResourceWarning, stacklevel=1)
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            # Neither does anything where close() came to an end.
+            if self._resume:
+                self.leave()
+            else:
+                self.abort()
 
     # -- telling --------------------------------------------------------------------------------------------------
 
-    @property
-    def num_records(self) -> dict[str, int]:
-        """Examples written so far, by split."""
-        return {name: split.num_records for name, split in self._splits.items()}
+    def _format_plan(self, plan: Any) -> str:
+        """Return what two writers must share for one to go on with the other's parts."""
+        features, labels = self.features.to_json(), collect_labels(self.features)
+        limits = dataclasses.asdict(self._limits)
+        return json.dumps({"features": features, "labels": labels, "limits": limits, "plan": plan}, sort_keys=True)
 
     def _warn_of_leftovers(self) -> None:
         dead = [leftover.directory for leftover in find_leftovers(self.path) if not leftover.alive]
@@ -298,10 +237,11 @@ class DatasetWriter:
             )
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{name}: {count}" for name, count in self.num_records.items()) or "nothing yet"
-        return f"<DatasetWriter to {self.path!r}, {self._state}, {counts}>"
+        return f"<DatasetWriter to {self.path!r}, {self._describe()}>"
 
 
-def _explain(error: SchemaError, where: str) -> SchemaError:
-    """Return ``error`` with the example at fault in front."""
-    return SchemaError(f"{where}: {error.message}. It was not written")
+def _read(directory: str, name: str) -> str:
+    try:
+        return Path(directory, name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

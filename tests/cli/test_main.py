@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from arrayfeed import verify
 from support.digits import write_digits
 
 
@@ -40,6 +41,7 @@ def test_info_tells_features_splits_and_sizes(tmp_path: Path) -> None:
     assert json.loads(arrayfeed("info", "--json", path).stdout) == {
         "name": "digits",
         "version": "1.0.0",
+        "root": verify(path).root,
         "features": {
             "image": "Image(shape=(8, 8, 1), dtype=uint8)",
             "label": "ClassLabel(shape=(), dtype=int64, num_classes=10)",

@@ -169,7 +169,6 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"num_epochs": 1.5}, TypeError, "num_epochs is 1.5"),
     ({"prefetch_factor": -1}, ValueError, "prefetch_factor is -1"),
     ({"prefetch_factor": 0.5}, TypeError, "prefetch_factor is 0.5"),
-    ({"num_workers": 2}, ValueError, "num_workers=2: this version loads in the training process"),
     ({"num_workers": -1}, ValueError, "num_workers is -1"),
     ({"output": "tf"}, ValueError, "output must be .* got 'tf'"),
     ({"sampler": IndexSampler(3), "shuffle": True}, ValueError, "shuffle and sampler exclude each other"),

@@ -271,6 +271,15 @@ class TestEverySampler:
 
         assert len(json.dumps(sampler.state_dict(10**9 * sampler.epoch_length + 7))) < 1000
 
+    def test_far_epochs_are_as_good_as_near_ones(self, build: Build) -> None:
+        """Epochs up to 2**62 have orders of their own, and blocks across them are their positions one by one."""
+        sampler = build(num_epochs=2)
+        for epoch in (2**31, 2**62 - 2):
+            sampler.set_epoch(epoch)
+            end = sampler.epoch_length
+            assert sampler.block(end - 5, end + 5).tolist() == [sampler[position] for position in range(end - 5, end + 5)]
+            assert sampler.epoch_of(end) == epoch + 1
+
     def test_set_epoch_begins_the_epoch_anew(self, build: Build) -> None:
         """Whatever state was loaded, `set_epoch` starts that epoch at its first position."""
         sampler = build()

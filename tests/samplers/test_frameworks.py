@@ -64,18 +64,14 @@ def test_torch_takes_every_batch_sampler(build: BuildBatches) -> None:
     assert len(loader) == len(batches)
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_torch_workers_get_the_order_of_one_process(start: str) -> None:
+@pytest.mark.parametrize(("start", "batched"), [("fork", False), ("fork", True), ("spawn", True)])
+def test_torch_workers_get_the_order_of_one_process(start: str, batched: bool) -> None:
     """With two workers, for a sampler and a batch sampler."""
     sampler = IndexSampler(500, shuffle=True)
-    for options in ({"sampler": sampler, "batch_size": 64}, {"batch_sampler": BatchSampler(sampler, 64)}):
-        loader: DataLoader[int] = DataLoader(
-            Squares(),
-            num_workers=2,
-            multiprocessing_context=start,
-            **options,
-        )
-        assert [i for batch in squares(loader) for i in batch] == [index * index for index in sampler]
+    order: dict[str, Any] = {"batch_sampler": BatchSampler(sampler, 64)} if batched else {"sampler": sampler, "batch_size": 64}
+    loader: DataLoader[int] = DataLoader(Squares(), num_workers=2, multiprocessing_context=start, **order)
+
+    assert [i for batch in squares(loader) for i in batch] == [index * index for index in sampler]
 
 
 def test_torch_goes_through_several_epochs_or_for_ever() -> None:

@@ -65,6 +65,8 @@ GOLDEN_CASES: dict[str, tuple[list[int], str]] = {
     "subset_in_order": ([5, 3, 3, 0, 1, 2, 3, 4], "61d45406293f11bd85880b120b4b034d"),
     "block_shuffle": ([33, 60, 56, 43, 38, 32, 42, 63], "3af5f61d848eb908b027522b84b2d64a"),
     "block_shuffle_long": ([17795, 15543, 15368, 15019, 4035, 1264, 15045, 1607], "61b8f5a815b46634c07b9e553096a422"),
+    "interleave": ([24, 25, 26, 16, 17, 18, 55, 56], "131e141a0488deab3036627c0c958b33"),
+    "interleave_in_order": ([0, 40, 1, 41, 2, 42, 3, 43], "eb14dabef7a21f2c79146cd93c650be9"),
     "weighted": ([19, 36, 38, 41, 48, 37, 43, 85], "86418a32f8a73dda3f4db68e5c29f8f8"),
     "weighted_once": ([31, 11, 95, 67, 41, 14, 10, 9], "9e8731c1ac397a029cd12f1682b3a69e"),
     "mixture": ([44, 18, 54, 72, 13, 24, 93, 84], "444674ef175d18c0c304326d54bf682f"),

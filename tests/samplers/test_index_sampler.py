@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from arrayfeed.samplers import IndexSampler, SequentialSampler, ShardOptions, Tail
+from arrayfeed.samplers import IndexSampler, SequentialSampler, ShardOptions, StateError, Tail
 
 LENGTHS = (0, 1, 2, 3, 10, 97, 2048, 2049, 65_536, 65_537)
 
@@ -43,6 +43,21 @@ def test_a_record_knows_its_position(length: int, shuffle: bool) -> None:
     for wrong in (-1, length):
         with pytest.raises(IndexError, match=f"index {wrong} is out of range for {length} records"):
             IndexSampler(length, shuffle=shuffle).position_of(wrong)
+
+
+@pytest.mark.parametrize("length", [10, 70_000])
+def test_a_shuffle_can_stay_the_same(length: int) -> None:
+    """With ``reshuffle=False`` all epochs have the first one's order; its states are not another sampler's."""
+    fixed = IndexSampler(length, shuffle=True, reshuffle=False, num_epochs=3)
+    first = list(IndexSampler(length, shuffle=True))
+
+    assert list(fixed) == first * 3
+    fixed.set_epoch(7)
+    assert [fixed[position] for position in range(10)] == first[:10]
+    assert fixed.position_of(first[3]) == 3
+    assert eval(repr(fixed)).identity() == fixed.identity()
+    with pytest.raises(StateError, match="reshuffle was False, here it is None"):
+        IndexSampler(length, shuffle=True).load_state_dict(fixed.state_dict())
 
 
 def test_an_empty_source_gives_an_empty_sampler() -> None:
@@ -143,6 +158,8 @@ def test_tails_round_to_whole_batches(tail: str, batches: int) -> None:
     short = [IndexSampler(3, shard=ShardOptions(rank, 2), tail="pad", batch_size=8) for rank in range(2)]
     blocks = [sampler.block(0, 8, with_mask=True) for sampler in short]
     assert [indices[mask].tolist() for indices, mask in blocks] == [[0, 2], [1]]
+    with pytest.raises(ValueError, match=r"padded to a multiple of 16 are more than 2\*\*63"):
+        IndexSampler(2**63 - 1, shard=ShardOptions(0, 2), tail="pad", batch_size=8)
     with pytest.raises(ValueError, match=r"batch_size is 8, but tail='uneven' rounds nothing"):
         IndexSampler(53, batch_size=8)
     with pytest.raises(ValueError, match="batch_size is 0"):

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
-from arrayfeed.samplers import RepeatedAugmentation, ShardOptions, StateError, StratifiedSampler, SubsetSampler
+from arrayfeed.samplers import (
+    InterleaveSampler,
+    RepeatedAugmentation,
+    ShardOptions,
+    StateError,
+    StratifiedSampler,
+    SubsetSampler,
+)
 
 LABELS = np.array([3] * 700 + [8] * 200 + [-1] * 100)
 
@@ -138,3 +147,67 @@ class TestStratifiedSampler:
         ]:
             with pytest.raises(error, match=message):
                 StratifiedSampler(labels, **options)  # type: ignore[arg-type]
+
+
+def interleaved(lengths: list[int], cycle: int, block: int) -> list[int]:
+    """Interleave as tf.data does, step by step: a slot that ends passes its turn on, and opens the next shard later."""
+    starts = np.cumsum([0, *lengths]).tolist()
+    waiting = iter([list(range(start, start + length)) for start, length in zip(starts, lengths, strict=False)])
+    slots: list[list[int] | None] = [None] * cycle
+    order, turn, given, over = list[int](), 0, 0, False
+    while not over or any(slot is not None for slot in slots):
+        slot = slots[turn]
+        if slot:
+            order.append(slot.pop(0))
+            given += 1
+            if given < block:
+                continue
+        elif slot is not None:
+            slots[turn] = None
+        elif not over:
+            slots[turn] = next(waiting, None)
+            over = slots[turn] is None
+            continue
+        turn, given = (turn + 1) % cycle, 0
+    return order
+
+
+class TestInterleaveSampler:
+    def test_it_gives_the_order_of_tf_data(self) -> None:
+        """Two orders that TensorFlow 2.21 gave for three files of three records, read two at a time."""
+        names = [0, 1, 2, 10, 11, 12, 20, 21, 22]
+        single, double = (InterleaveSampler([3, 3, 3], cycle=2, block=block) for block in (1, 2))
+        assert [names[index] for index in single] == [0, 10, 1, 11, 2, 12, 20, 21, 22]
+        assert [names[index] for index in double] == [0, 1, 10, 11, 2, 12, 20, 21, 22]
+
+    @given(
+        lengths=st.lists(st.integers(0, 12), max_size=8),
+        cycle=st.integers(1, 6),
+        block=st.integers(1, 5),
+    )
+    def test_it_is_the_plain_interleaving(self, lengths: list[int], cycle: int, block: int) -> None:
+        """For shards of any length, empty ones too, and more slots than shards."""
+        assert list(InterleaveSampler(lengths, cycle=cycle, block=block)) == interleaved(lengths, cycle, block)
+
+    def test_shards_open_in_another_order_each_epoch(self) -> None:
+        """Shuffled, an epoch is the plain interleaving of its own order of shards."""
+        sampler = InterleaveSampler([5] * 20, cycle=1, shuffle=True, num_epochs=5)
+        epochs = sampler.block(0, 500).reshape(5, 20, 5)
+        assert (np.diff(epochs, axis=2) == 1).all()
+        assert len({tuple(epoch[:, 0]) for epoch in epochs}) == 5
+
+    def test_a_thousand_large_shards_take_little(self) -> None:
+        """Memory and time are those of the shards, not of their records."""
+        sampler = InterleaveSampler([10**9 + i for i in range(1000)], cycle=16, block=64)
+        shards = np.unique(sampler.block(10**11, 10**11 + 4096) // (10**9 + 500))
+        assert len(shards) == 16
+
+    def test_unfit_arguments_are_refused(self) -> None:
+        """By name and value."""
+        for lengths, cycle, block, message in [
+            ([3, -1], 2, 1, "lengths holds -1"),
+            ([3], 0, 1, "cycle is 0 and block is 1; both must be at least 1"),
+            ([3], 1, 0, "cycle is 1 and block is 0"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                InterleaveSampler(lengths, cycle=cycle, block=block)

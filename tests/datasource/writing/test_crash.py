@@ -32,7 +32,7 @@ def test_a_writer_killed_before_any_of_its_calls_leaves_nothing_that_opens(tmp_p
     """Every state between two changes of the file system, one by one; a rerun succeeds from each."""
     outcomes = run(tmp_path, "calls")
 
-    # Eight shards are opened to be synced and checked, renamed, synced again; five more files written and synced.
+    # Four shards are opened to be synced, hashed and checked, renamed, synced again; eight more files written and synced.
     assert outcomes["unfinished"] > 40
     assert outcomes["published"] >= 2, "one in the end, one killed between the last rename and the return"
 

@@ -115,7 +115,7 @@ def test_a_shard_that_does_not_hold_what_was_written_is_an_error(tmp_path: Path,
     (shard,) = write_split(tmp_path, [b"abc"] * 10).shards
 
     with pytest.raises(DataError, match=rf"{lie[0]} records of {lie[1]} bytes were written, the file holds 10 of 30"):
-        shards._check_written(WrittenShard(shard.path, *lie, shard.checksums))
+        shards._check_written(WrittenShard(shard.path, *lie, shard.checksums, shard.entry))
 
 
 def test_an_abandoned_split_can_be_abandoned_again(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_the_directory_is_laid_out_as_tfds_would(tmp_path: Path, rng: np.random.
 
     assert os.listdir(tmp_path) == ["my-data"]
     assert sorted(os.listdir(tmp_path / "my-data")) == [
+        "arrayfeed.json",
         "dataset_info.json",
         "features.json",
         "label.labels.txt",
@@ -347,7 +348,7 @@ def test_a_shard_that_cannot_be_written_ends_the_writer(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"train-00000\.partial: the shard could not be written"):
         writer.write({"x": 3})
     for go_on in (partial(writer.write, {"x": 4}), writer.close):
-        with pytest.raises(DataError, match="writing failed before, this data set cannot be finished; start again"):
+        with pytest.raises(DataError, match="writing failed before, this cannot be finished; start again"):
             go_on()
     writer.abort()
 

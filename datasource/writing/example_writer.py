@@ -1,0 +1,259 @@
+"""What every writer does, of a whole data set or a part of one: examples in, encoded, appended to splits."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from ..errors import DataError, DatasetExistsError, SchemaError
+from ..features import FeaturesDict
+from ..progress import show_progress
+from ..tfds.filenames import check_split_name
+from .checks import check_limit
+from .codec import check_codec
+from .columns import count_rows, slice_rows
+from .encoder import RecordEncoder
+from .shards import GrowingSplit
+
+__all__ = ["ExampleWriter", "ShardLimits", "State"]
+
+# About what object stores and file systems like best, and few enough files at a terabyte.
+_SHARD_BYTES = 100_000_000
+# Rows that are encoded before they are written: a few MB of small records.
+_BLOCK_ROWS = 1024
+
+State = Literal["unopened", "open", "failed", "closed", "aborted"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLimits:
+    """When a shard is full, and how its records are compressed; see ``DatasetWriter``."""
+
+    shard_bytes: int | None
+    shard_records: int | None
+    codec: str
+
+    @classmethod
+    def check(cls, shard_bytes: int | None, shard_records: int | None, codec: str) -> Self:
+        """Return these limits, if they are some; 100 MB if neither is given.
+
+        Raises:
+          ValueError: One is not; names it.
+        """
+        check_limit("shard_bytes", shard_bytes)
+        check_limit("shard_records", shard_records)
+        if shard_bytes is None and shard_records is None:
+            shard_bytes = _SHARD_BYTES
+        return cls(shard_bytes, shard_records, check_codec(codec))
+
+
+class ExampleWriter(ABC):
+    """Encodes examples and appends them to splits, in files of a directory that the subclass gives.
+
+    Threads may share a writer (whose example comes first is then up to them). A forked child must not use one that is open.
+    """
+
+    def __init__(self, features: FeaturesDict, limits: ShardLimits) -> None:
+        self.features = features
+        self._limits = limits
+        self._encoder = RecordEncoder(features)
+        self._splits: dict[str, GrowingSplit] = {}
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._state: State = "unopened"
+
+    # -- what a subclass gives ------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def directory(self) -> str:
+        """Where the files are written."""
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Make the directory; called once, before the first example, the lock held."""
+
+    @abstractmethod
+    def _publish(self) -> None:
+        """Finish what was written; the lock is held."""
+
+    @abstractmethod
+    def _discard(self) -> None:
+        """Remove what was written; all files are closed."""
+
+    def _name_example(self, split: str, number: int) -> str:
+        """Return how to call the example of that number in an error."""
+        return f"example {number} of split {split!r}"
+
+    def _name_row(self, split: str, before: int, row: int, count: int) -> str:
+        """Return how to call a row of columns in an error; ``before`` examples of the split came before them."""
+        return f"row {row} of {count}"
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def write(self, example: Mapping[str, Any], *, split: str = "train") -> None:
+        """Add one example to the end of a split.
+
+        Raises:
+          SchemaError: The example does not fit the features; names the example and the feature, what was expected, what
+            came. Nothing of it is written; the writer goes on.
+          DataError: A shard cannot be written; the writer is of no more use.
+          ValueError: The writer is closed, or a split cannot be called so.
+        """
+        try:
+            record = self._encoder.encode(example)
+        except SchemaError as error:
+            raise _explain(error, self._name_example(split, self._count(split))) from error.__cause__
+        with self._lock:
+            self._append(split, (record,))
+
+    def write_all(self, examples: Iterable[Mapping[str, Any]], *, split: str = "train", progress: bool = False) -> None:
+        """Add examples to the end of a split, which exists afterwards even if there are none.
+
+        Args:
+          progress: Show a bar (needs tqdm).
+
+        Raises:
+          SchemaError, DataError, ValueError: As ``write``; the examples before the one at fault are written.
+        """
+        with self._lock:
+            self._append(split, ())
+        total = len(examples) if isinstance(examples, Sized) else None
+        with show_progress(progress, total=total, unit="examples", what=split) as tick:
+            for example in examples:
+                self.write(example, split=split)
+                tick(1)
+
+    def write_columns(self, columns: Mapping[str, Any], *, split: str = "train") -> None:
+        """Add examples that are given as columns: small ones in two thirds of the time that they take one by one.
+
+        Args:
+          columns: As one example, with a leading axis of n everywhere: arrays ``(n, ...)`` or lists of n values.
+
+        Raises:
+          SchemaError: The columns differ in length, and nothing is written. Or a row does not fit the features; the
+            rows before it are written.
+          DataError, ValueError: As ``write``.
+        """
+        count = count_rows(columns)
+        with self._lock:
+            self._append(split, ())
+            before = self._count(split)
+        for start in range(0, count, _BLOCK_ROWS):
+            stop = min(start + _BLOCK_ROWS, count)
+            records: list[bytes] = []
+            try:
+                records.extend(self._encoder.encode_columns(slice_rows(columns, start, stop), stop - start))
+            except SchemaError as error:
+                raise _explain(error, self._name_row(split, before, start + len(records), count)) from error.__cause__
+            finally:
+                with self._lock:
+                    self._append(split, records)
+
+    def _append(self, name: str, records: Sequence[bytes]) -> None:
+        """Add records to a split, which is made if need be; the lock is held."""
+        self._ensure_open()
+        split = self._splits.get(name)
+        if split is None:
+            split = self._splits[name] = GrowingSplit(
+                self.directory,
+                check_split_name(name),
+                shard_bytes=self._limits.shard_bytes,
+                shard_records=self._limits.shard_records,
+                codec=self._limits.codec,
+            )
+        try:
+            split.extend(records)
+        except BaseException:
+            # What of the shard is on the disk is unknown now.
+            self._state = "failed"
+            raise
+
+    def _ensure_open(self) -> None:
+        """Raise if nothing can be written (any more); the lock is held."""
+        if self._state == "unopened":
+            self._owner = os.getpid()
+            self._open()
+            self._state = "open"
+        if os.getpid() != self._owner:
+            raise RuntimeError(f"{self!r} belongs to process {self._owner}; make one writer in one process")
+        if self._state == "failed":
+            raise DataError("writing failed before, this cannot be finished; start again", self.directory)
+        if self._state != "open":
+            raise ValueError(f"{self!r} takes no more examples")
+
+    def _count(self, split: str) -> int:
+        return self._splits[split].num_records if split in self._splits else 0
+
+    # -- ending ---------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Finish what was written: check it, put it on the disk, publish it. A second time it does nothing.
+
+        Raises:
+          DataError: A shard cannot be written, or does not hold what it should; nothing is published.
+        """
+        with self._lock:
+            if self._state in ("closed", "aborted"):
+                return
+            self._ensure_open()
+            try:
+                self._publish()
+            except DatasetExistsError:
+                self._state = "closed"  # what is finished stays where the error says
+                raise
+            except BaseException:
+                self._abandon()
+                raise
+            self._state = "closed"
+
+    def abort(self) -> None:
+        """Remove all that was written; nothing is published. After ``close`` it does nothing."""
+        with self._lock:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        if self._state in ("open", "failed") and os.getpid() == self._owner:
+            self._state = "aborted"
+            for split in self._splits.values():
+                split.abandon()
+            self._discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __del__(self) -> None:
+        # Of an object whose construction failed, nothing may be there.
+        state = self.__dict__.get("_state")
+        if state in ("open", "failed") and os.getpid() == self._owner:
+            self._abandon()
+        if state == "open" and self._state == "aborted":
+            warnings.warn(f"{self!r} was dropped without close(); nothing is published", ResourceWarning, stacklevel=1)
+
+    # -- telling --------------------------------------------------------------------------------------------------
+
+    @property
+    def num_records(self) -> dict[str, int]:
+        """Examples written so far, by split."""
+        return {name: split.num_records for name, split in self._splits.items()}
+
+    def _describe(self) -> str:
+        counts = ", ".join(f"{name}: {count}" for name, count in self.num_records.items()) or "nothing yet"
+        return f"{self._state}, {counts}"
+
+
+def _explain(error: SchemaError, where: str) -> SchemaError:
+    """Return ``error`` with the example at fault in front."""
+    return SchemaError(f"{where}: {error.message}. It was not written")

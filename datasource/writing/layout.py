@@ -1,0 +1,102 @@
+"""Where a source is cut into shards, before anything of it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ..errors import SchemaError
+from .codec import AUTO, choose_codec
+from .columns import count_rows, take_row
+from .encoder import RecordEncoder
+from .example_writer import ShardLimits
+
+__all__ = ["Layout", "Source", "lay_out"]
+
+Example: TypeAlias = Mapping[str, Any]
+#: Columns; examples by number; or a function that gives the examples of one shard of so many.
+Source: TypeAlias = Mapping[str, Any] | Sequence[Example] | Callable[[int, int], Iterable[Example]]
+
+#: Examples that are looked at to tell how large records are, and whether compressing them pays.
+_SAMPLE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a split becomes shards.
+
+    Attributes:
+      bounds: Shard ``k`` holds examples ``bounds[k] <= index < bounds[k + 1]``.
+      limits: While it is written.
+      num_bytes: Of all records, about.
+      is_counted: Whether bounds and bytes say how many examples there are; those that a function gives nobody has counted.
+    """
+
+    bounds: tuple[int, ...]
+    limits: ShardLimits
+    num_bytes: int
+    is_counted: bool = True
+
+    @property
+    def num_shards(self) -> int:
+        """How many shards are written by themselves."""
+        return len(self.bounds) - 1
+
+
+def lay_out(split: str, source: Source, encoder: RecordEncoder, limits: ShardLimits, num_shards: int | None) -> Layout:
+    """Return how to cut a source: into ``num_shards`` equal shards, or as few equal ones as the limits allow.
+
+    Equal means off by one at most; shards of so many records have just that many, but for the last. How many bytes a record
+    has, and whether ``"auto"`` compresses, is told from up to 256 examples from all over the source; so a shard's bytes
+    may be past the limit by a little.
+
+    Raises:
+      TypeError: It is no source.
+      ValueError: It is a function, and ``num_shards`` is not given; or that is less than 1.
+      SchemaError: One of the examples does not fit.
+    """
+    if num_shards is not None and num_shards < 1:
+        raise ValueError(f"num_shards must be 1 or more, got {num_shards} for split {split!r}")
+    if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
+        if not callable(source):
+            raise TypeError(
+                f"split {split!r}: columns, a sequence of examples or a function expected, got {type(source).__name__}; what "
+                "can only be read once, from beginning to end, DatasetWriter.write_all() writes"
+            )
+        if num_shards is None:
+            raise ValueError(f"split {split!r} is given by a function, for which num_shards must say how often to call it")
+        return Layout(tuple(range(num_shards + 1)), limits, 0, is_counted=False)
+    length = count_rows(source) if isinstance(source, Mapping) else len(source)
+    sample = [_encode(split, source, index, encoder) for index in _spread(length)]
+    record_bytes = sum(map(len, sample)) / max(len(sample), 1)
+    codec = choose_codec(sample) if limits.codec == AUTO else limits.codec
+    bounds = _cut(length, record_bytes, limits, num_shards)
+    return Layout(bounds, ShardLimits(None, None, codec), round(length * record_bytes))
+
+
+def _spread(length: int) -> list[int]:
+    """Return up to 256 indices, evenly over all."""
+    count = min(length, _SAMPLE)
+    return [index * length // count for index in range(count)]
+
+
+def _encode(split: str, source: Any, index: int, encoder: RecordEncoder) -> bytes:
+    example = take_row(source, index) if isinstance(source, Mapping) else source[index]
+    try:
+        return encoder.encode(example)
+    except SchemaError as error:
+        raise SchemaError(f"example {index} of split {split!r}: {error.message}. Nothing was written") from error.__cause__
+
+
+def _cut(length: int, record_bytes: float, limits: ShardLimits, num_shards: int | None) -> tuple[int, ...]:
+    if num_shards is None:
+        most = limits.shard_records or length
+        if limits.shard_bytes is not None and record_bytes:
+            most = min(most, int(limits.shard_bytes / record_bytes))
+        most = max(most, 1)
+        if most == limits.shard_records:
+            return (*range(0, length, most), length)
+        num_shards = -(-length // most)
+    num_shards = min(num_shards, length)
+    return tuple(length * shard // num_shards for shard in range(num_shards + 1)) if num_shards else (0,)

@@ -1,0 +1,107 @@
+"""One pass over a pool of workers: orders placed ahead, results in order."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from .errors import WorkerError
+from .orders import Order
+from .plan import Run
+from .pool import WorkerPool
+from .runs import Made
+
+__all__ = ["WorkerPass"]
+
+#: Small batches travel together, so many bytes, and as long as making them takes no longer than this.
+_RUN_BYTES = 2 << 20
+_RUN_SECONDS = 0.02
+_RUN_BATCHES = 64
+
+
+class WorkerPass(Iterator[Made]):
+    """Gives the runs of a plan, made by a pool's workers, in order, with ``ahead`` of them ordered before they are asked for.
+
+    Args:
+      pool: The workers; several passes may share them.
+      cut: Gives the runs; is told how many batches the next one may have.
+      ahead: ``>= 1``.
+      timeout_s: How long to wait for a run, 0 for ever.
+    """
+
+    def __init__(
+        self, pool: WorkerPool, cut: Callable[[Callable[[], int]], Iterator[Run]], *, ahead: int, timeout_s: float
+    ) -> None:
+        self._pool = pool
+        self._pid = os.getpid()
+        self._ahead = ahead
+        self._timeout_s = timeout_s
+        self._runs = cut(self._max_batches)
+        self._orders: deque[Order] = deque()
+        with pool.lock:
+            self._lane, self._number = pool.enter()
+        self._finalizer = weakref.finalize(self, _leave, pool, self._lane, self._orders, self._pid)
+        self._finalizer.atexit = False
+
+    @property
+    def stale(self) -> bool:
+        """Whether this cannot go on: closed, or in a forked child."""
+        return not self._finalizer.alive or not self._pool.alive
+
+    def __next__(self) -> Made:
+        pool = self._pool
+        with pool.lock:
+            try:
+                self._place_orders()
+                if not self._orders:
+                    self.close()
+                    raise StopIteration
+                order = self._orders[0]
+                if not order.settled:
+                    self._wait(order)
+                self._orders.popleft()
+                made = pool.collect(order)
+                self._place_orders()
+                return made
+            except (Exception, StopIteration):
+                self.close()
+                raise
+            except BaseException:
+                # Ctrl-C can come between two steps of the book-keeping, so the books are closed.
+                self.close()
+                pool.close()
+                raise
+
+    def close(self) -> None:
+        """Cancel what was ordered. May be called twice."""
+        self._finalizer()
+
+    def _place_orders(self) -> None:
+        while len(self._orders) < self._ahead:
+            run = next(self._runs, None)
+            if run is None:
+                return
+            self._orders.append(self._pool.order(run, self._lane, self._number))
+
+    def _wait(self, order: Order) -> None:
+        end = time.monotonic() + self._timeout_s if self._timeout_s else None
+        while not order.settled:
+            self._pool.turn(None if end is None else end - time.monotonic())
+            if end is not None and time.monotonic() > end and not order.settled:
+                who = self._pool.who_has(order)
+                self._pool.close()
+                raise WorkerError(f"no batch for {self._timeout_s} s: {self._pool.describe(order.run)}; {who}")
+
+    def _max_batches(self) -> int:
+        nbytes, seconds = self._pool.batch_cost
+        if not seconds:
+            return 1
+        return max(1, min(_RUN_BATCHES, int(_RUN_BYTES / max(1.0, nbytes)), int(_RUN_SECONDS / seconds)))
+
+
+def _leave(pool: WorkerPool, lane: int, orders: deque[Order], pid: int) -> None:
+    if os.getpid() == pid:
+        pool.leave(lane, orders)

@@ -1,0 +1,126 @@
+"""Who makes a loader's batches: this thread, one that works ahead, several, or processes. The batches are the same."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ..samplers import Sampler
+from .fetch import Fetcher
+from .plan import Run
+from .prefetch import Prefetcher
+from .runs import Made, RunMaker
+from .stats import StopWatch
+from .threads import ThreadPass
+
+if TYPE_CHECKING:
+    from .passes import WorkerPass
+    from .pool import WorkerPool
+
+    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | map[Made]
+
+__all__ = ["StartMethod", "WorkerType", "Workers"]
+
+WorkerType = Literal["process", "thread"]
+StartMethod = Literal["forkserver", "spawn", "fork"]
+
+_MAX_WORKERS = 1024
+
+
+class Workers:
+    """The workers of one loader. Processes start with the first pass and serve all; threads live as long as a pass.
+
+    Args:
+      fetcher, sampler, watch: What makes batches, which ones, and what adds up the time it takes.
+      count: 0 for none: then the work is done here, ahead in a thread unless ``prefetch_factor`` is 0.
+      kind, method, init, timeout_s: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn`` and ``timeout`` of
+        ``DataLoader``.
+
+    Raises:
+      ValueError: A choice that there is not, or not on this system.
+      TypeError: A function cannot be sent to worker processes; names it.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        sampler: Sampler,
+        watch: StopWatch,
+        *,
+        count: int,
+        kind: WorkerType,
+        prefetch_factor: int,
+        method: StartMethod | None,
+        init: Callable[[int], None] | None,
+        timeout_s: float,
+    ) -> None:
+        _check(count, kind, prefetch_factor, method, timeout_s)
+        self._fetcher = fetcher
+        self._sampler = sampler
+        self._watch = watch
+        self._count = count
+        self._kind = kind
+        self._ahead = prefetch_factor * max(1, count)
+        self._method: StartMethod = method or "forkserver"
+        self._init = init
+        self._timeout_s = timeout_s
+        self._pool: WorkerPool | None = None
+        if count and kind == "process" and method != "fork":
+            from .payload import check_picklable
+
+            parts = {**fetcher.parts(), "worker_init_fn": init}
+            # The source is looked at when it is sent: pickling one that holds its data takes a while.
+            check_picklable({name: part for name, part in parts.items() if name != "source"})
+
+    def open(self, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> Passing:
+        """Begin to make the runs that ``cut(max_batches)`` gives; return them, in that order."""
+        if self._count and self._kind == "process":
+            from .passes import WorkerPass
+
+            return WorkerPass(self._open_pool(), cut, ahead=self._ahead, timeout_s=self._timeout_s)
+        makers = [RunMaker(self._fetcher, self._sampler, self._watch) for _ in range(max(1, self._count))]
+        runs = cut(makers[0].max_batches)
+        if self._count:
+            return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
+        if self._ahead:
+            return Prefetcher(runs, makers[0].make, ahead=self._ahead)
+        return map(makers[0].make, runs)
+
+    def close(self) -> None:
+        """End the processes. May be called twice; the next pass starts new ones."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _open_pool(self) -> WorkerPool:
+        if self._pool is None or not self._pool.alive:
+            from .payload import Payload
+            from .pool import WorkerPool
+
+            self._pool = WorkerPool(
+                Payload(self._fetcher, self._sampler, self._init),
+                num_workers=self._count,
+                method=self._method,
+                ahead=self._ahead,
+                watch=self._watch,
+            )
+        return self._pool
+
+
+def _check(count: int, kind: str, prefetch_factor: int, method: str | None, timeout_s: float) -> None:
+    if count > _MAX_WORKERS:
+        raise ValueError(f"num_workers is {count}; it must be at most {_MAX_WORKERS}")
+    if kind not in ("process", "thread"):
+        raise ValueError(f"worker_type is {kind!r}; it must be 'process' or 'thread'")
+    if method not in (None, "forkserver", "spawn", "fork"):
+        raise ValueError(f"multiprocessing_context is {method!r}; it must be 'forkserver', 'spawn' or 'fork'")
+    if count and not prefetch_factor:
+        raise ValueError("prefetch_factor is 0; it must be at least 1 with workers, or they would have nothing to do")
+    if not timeout_s >= 0:
+        raise ValueError(f"timeout is {timeout_s} seconds; it must be at least 0")
+    if count and kind == "process" and not hasattr(os, "fork"):
+        raise ValueError(
+            f'num_workers={count}: worker processes need fork, which {sys.platform} has not; use worker_type="thread"'
+        )
