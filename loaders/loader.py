@@ -20,7 +20,7 @@ from .stats import LoaderStats, StopWatch
 from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
-    from .workers import Passing
+    from .workers.workers import Passing
 
 __all__ = ["DataLoader"]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arrayfeed
-from arrayfeed.loaders.prefetch import Prefetcher
+from arrayfeed.loaders.workers.prefetch import Prefetcher
 
 __all__ = ["main"]
 

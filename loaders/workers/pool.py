@@ -10,19 +10,19 @@ import time
 import weakref
 from collections import deque
 
+from ..errors import WorkerError
+from ..plan import Run
+from ..runs import Made
+from ..stats import StopWatch
 from .arena import Arena
 from .blame import make_singly
 from .crew import Crew, Death
 from .deaths import count_out_of_memory, describe_end
-from .errors import WorkerError
 from .orders import Order, Ticket
 from .packing import Packed, unpack
 from .payload import Payload
-from .plan import Run
 from .records import BOARD_BYTES, LANES, Board, Job, Result
-from .runs import Made
 from .slots import Slots
-from .stats import StopWatch
 from .workers import StartMethod
 
 __all__ = ["WorkerPool"]

@@ -43,7 +43,7 @@ _PR_SET_PDEATHSIG = 1
 _MAIN = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from arrayfeed.loaders import warden
+from arrayfeed.loaders.workers import warden
 warden.{function}({arguments})
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from .errors import WorkerError
+from ..errors import WorkerError
 
 __all__ = ["ThreadPass"]
 

@@ -8,11 +8,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from .errors import WorkerError
+from ..errors import WorkerError
+from ..plan import Run
+from ..runs import Made
 from .orders import Order
-from .plan import Run
 from .pool import WorkerPool
-from .runs import Made
 
 __all__ = ["WorkerPass"]
 

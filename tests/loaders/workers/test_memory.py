@@ -19,14 +19,14 @@ import pytest
 import torch
 
 from arrayfeed import DataLoader
-from arrayfeed.loaders.arena import Arena
 from arrayfeed.loaders.fetch import Fetcher
-from arrayfeed.loaders.packing import Unpacked, unpack
-from arrayfeed.loaders.payload import Payload
 from arrayfeed.loaders.plan import Run
-from arrayfeed.loaders.pool import WorkerPool
-from arrayfeed.loaders.slots import Slots
 from arrayfeed.loaders.stats import StopWatch
+from arrayfeed.loaders.workers.arena import Arena
+from arrayfeed.loaders.workers.packing import Unpacked, unpack
+from arrayfeed.loaders.workers.payload import Payload
+from arrayfeed.loaders.workers.pool import WorkerPool
+from arrayfeed.loaders.workers.slots import Slots
 from arrayfeed.samplers import IndexSampler
 from support.equal import difference
 from support.worker_cases import InMemory, Numbers
@@ -167,7 +167,7 @@ class Widths:
 
 def test_a_batch_that_does_not_fit_its_slot_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where address space is short, slots start small: the stream is the same."""
-    monkeypatch.setattr("arrayfeed.loaders.arena._CAPACITIES", (1 << 28,))
+    monkeypatch.setattr("arrayfeed.loaders.workers.arena._CAPACITIES", (1 << 28,))
     expected = [np.full(10 ** (k % 4 + 3), k, np.uint8) for k in range(12)]
 
     found = [batch["x"][0] for batch in DataLoader(Widths(), num_workers=2, multiprocessing_context="fork")]

@@ -9,13 +9,13 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import WorkerError
+from ..runs import Made, RunMaker
+from ..stats import StopWatch
 from .arena import Arena
-from .errors import WorkerError
 from .packing import Packed, Unpacked, dump
 from .payload import Payload
 from .records import BOARD_BYTES, Board, Job, Result
-from .runs import Made, RunMaker
-from .stats import StopWatch
 
 __all__ = ["Setup", "serve"]
 

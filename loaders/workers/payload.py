@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..samplers import Sampler
+from ...samplers import Sampler
+from ..fetch import Fetcher
 from .arena import Arena
-from .fetch import Fetcher
 from .packing import Packed, Unpacked, dump, unpack
 
 __all__ = ["Payload", "check_picklable"]

@@ -20,7 +20,7 @@ import pytest
 
 from arrayfeed import DataLoader
 from arrayfeed.loaders import WorkerError
-from arrayfeed.loaders.records import Job
+from arrayfeed.loaders.workers.records import Job
 from support.equal import difference
 from support.worker_cases import CrashOnce, ExitOnce, KillAlways, KillOnce, Numbers, Once, Sleep
 
@@ -163,7 +163,7 @@ WAIT = "for batch in iterator: pass"
 
 def start_script(method: str, end: str, longer: float = 0.0) -> tuple[subprocess.Popen[str], list[int]]:
     """Run a script that iterates over a loader; return it, and its processes, once they all work."""
-    tests = Path(__file__).parents[1]
+    tests = Path(__file__).parents[2]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tests.parents[1]), str(tests)]))
     script = subprocess.Popen(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(SCRIPT).format(method=method, end=end, longer=longer)],
@@ -203,7 +203,7 @@ def test_without_cloudpickle_scripts_need_their_guard_and_lambdas_are_refused(tm
     """What the script itself defines is found in workers by importing it there, as multiprocessing does."""
     script = tmp_path / "script.py"
     script.write_text(PLAIN)
-    tests = Path(__file__).parents[1]
+    tests = Path(__file__).parents[2]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tests.parents[1]), str(tests)]))
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, env=environment, timeout=30, check=False

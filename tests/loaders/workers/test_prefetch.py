@@ -18,7 +18,7 @@ import pytest
 
 from arrayfeed import DataLoader
 from arrayfeed.datasource.source import BaseSource, Indices
-from arrayfeed.loaders.prefetch import Prefetcher
+from arrayfeed.loaders.workers.prefetch import Prefetcher
 from support import fork_loader
 from support.loading import Listed, write_small
 

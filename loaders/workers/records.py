@@ -14,8 +14,8 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..plan import Run
 from .packing import Packed
-from .plan import Run
 
 __all__ = ["BOARD_BYTES", "LANES", "MAX_WORKERS", "Board", "Job", "Result"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .errors import WorkerError
-from .plan import Run
+from ..errors import WorkerError
+from ..plan import Run
 from .records import Result
 from .slots import Slot
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from .errors import WorkerError
+from ..errors import WorkerError
+from ..plan import Run
+from ..runs import Made
 from .orders import Order
-from .plan import Run
-from .runs import Made
 
 if TYPE_CHECKING:
     from .pool import WorkerPool

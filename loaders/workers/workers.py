@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ..samplers import Sampler
-from .fetch import Fetcher
-from .plan import Run
+from ...samplers import Sampler
+from ..fetch import Fetcher
+from ..plan import Run
+from ..runs import Made, RunMaker
+from ..stats import StopWatch
 from .prefetch import Prefetcher
-from .runs import Made, RunMaker
-from .stats import StopWatch
 from .threads import ThreadPass
 
 if TYPE_CHECKING:
