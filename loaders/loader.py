@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..datasource.source import Source
 from ..samplers import IndexSampler, Sampler
 from .fetch import Fetcher, describe_source
+from .order import Order
 from .plan import BatchPlan, Cursor
 from .progress import Progress
 from .state import place_of, read_state, write_state
@@ -109,7 +110,7 @@ class DataLoader:
         self._watch = StopWatch()
         self._workers = Workers(
             Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
-            sampler,
+            Order(sampler),
             self._watch,
             count=self.num_workers,
             kind=worker_type,

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 from ..datasource.columns import count_bytes
-from ..samplers import Sampler
 from .fetch import Fetcher
+from .order import Order
 from .plan import Run
 from .stats import StopWatch
 
@@ -35,11 +35,9 @@ class Made:
 class RunMaker:
     """Turns runs into batches, for one pass. Used by one thread at a time; holds nothing of loader or iterator."""
 
-    def __init__(self, fetcher: Fetcher, sampler: Sampler, watch: StopWatch) -> None:
+    def __init__(self, fetcher: Fetcher, order: Order, watch: StopWatch) -> None:
         self._fetcher = fetcher
-        # A copy: the user's sampler stays as he set it, and passes that run side by side do not disturb each other.
-        self._sampler = copy.copy(sampler)
-        self._epoch: int | None = None
+        self._order = copy.copy(order)  # passes that run side by side do not disturb each other
         self._watch = watch
         self._max_batches = 1
 
@@ -69,11 +67,8 @@ class RunMaker:
 
     def _fetch(self, run: Run, batches: list[Any]) -> None:
         """Append the batches of a run to ``batches``, as far as it goes."""
-        if run.epoch != self._epoch:
-            self._sampler.set_epoch(run.epoch)
-            self._epoch = run.epoch
         first = run.bounds[0]
-        indices = self._sampler.block(first, run.bounds[-1])
+        indices = self._order.records(run.epoch, first, run.bounds[-1])
         bounds = [bound - first for bound in run.bounds]
         if len(bounds) > 2:
             with suppress(Exception):  # of which batch it is, the loop below finds out
