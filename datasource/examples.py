@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .columns import Columns
 from .errors import DecodeError
 from .example.plan import DecodePlan
+from .example.single import SingleDecoder
 from .features import FeaturesDict
 from .records import RecordSource
 from .source import BaseSource, Indices
@@ -42,15 +43,20 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         self.records = records
         self.features = features
         self.name = name
-        self._plan = DecodePlan(features, len(records))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._length = len(self.records)
+        self._plan = DecodePlan(self.features, self._length)
+        self._decode = SingleDecoder(self.features).decode
 
     def __len__(self) -> int:
-        return len(self.records)
+        return self._length
 
     def _read_one(self, index: int) -> dict[str, Any]:
         record = self.records._read_one(index)
         try:
-            return self._plan.decode(record)
+            return self._decode(record)
         except DecodeError as error:
             raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
 
@@ -58,7 +64,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         examples = []
         for index, record in zip(indices.tolist(), self.records._read_many(indices), strict=True):
             try:
-                examples.append(self._plan.decode(record))
+                examples.append(self._decode(record))
             except DecodeError as error:
                 raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
         return examples
@@ -102,7 +108,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def __setstate__(self, state: tuple[RecordSource, FeaturesDict, str]) -> None:
         self.records, self.features, self.name = state
-        self._plan = DecodePlan(self.features, len(self.records))
+        self._prepare()
 
     def _origin(self, index: int) -> str:
         return self.records._origin(index)
