@@ -13,7 +13,6 @@ import numpy.typing as npt
 from .columns import Columns
 from .errors import DecodeError
 from .example.plan import DecodePlan
-from .example.single import SingleDecoder
 from .features import FeaturesDict
 from .records import RecordSource
 from .source import BaseSource, Indices
@@ -48,7 +47,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
     def _prepare(self) -> None:
         self._length = len(self.records)
         self._plan = DecodePlan(self.features, self._length)
-        self._decode = SingleDecoder(self.features).decode
+        self._decode = self._plan.single.decode
 
     def __len__(self) -> int:
         return self._length
