@@ -11,6 +11,7 @@ from .columns import Columns
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
+from .laps import READ, lap
 from .records import RecordSource
 from .source import BaseSource, Indices
 
@@ -53,7 +54,9 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def _read_many(self, indices: Indices) -> list[dict[str, Any]]:
         examples = []
-        for index, record in zip(indices.tolist(), self.records._read_many(indices), strict=True):
+        records = self.records._read_many(indices)
+        lap(READ)
+        for index, record in zip(indices.tolist(), records, strict=True):
             try:
                 examples.append(self._plan.decode(record))
             except DecodeError as error:
@@ -65,6 +68,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
         records = self.records.gather(indices)
+        lap(READ)
         return self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
 
     @property

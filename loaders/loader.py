@@ -8,23 +8,23 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..datasource.source import Source
 from ..samplers import IndexSampler, Sampler
 from .fetch import Fetcher, describe_source
+from .output import Output, OutputOptions
 from .plan import BatchPlan, Cursor
 from .progress import Progress
 from .state import place_of, read_state, write_state
-from .stats import LoaderStats, StopWatch
+from .telling import LoaderStats
+from .telling.watch import Watch
 from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
     from .workers.workers import Passing
 
 __all__ = ["DataLoader"]
-
-Output = Literal["numpy", "torch", "jax"]
 
 
 class DataLoader:
@@ -101,12 +101,12 @@ class DataLoader:
             _check_sampler(sampler, source, shuffle, self.num_epochs)
         self.sampler: Sampler = sampler
         self._sampler_epoch = sampler.epoch
-        self._convert = _converter(output)
+        self._convert, self._convert_ahead = OutputOptions(output).open()
         self._plan = BatchPlan(sampler.epoch_length, self.batch_size, drop_last)
         self._progress = Progress(
             place_of(sampler), num_epochs=self.num_epochs, batch_size=self.batch_size, shard=sampler.shard
         )
-        self._watch = StopWatch()
+        self._watch = Watch()
         self._workers = Workers(
             Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
             sampler,
@@ -179,6 +179,7 @@ class _LoaderIterator(Iterator[Any]):
         self._previous: float | None = None
         self._runs: Passing | None = None
         self._ready: deque[tuple[Any, Cursor, int]] = deque()
+        self._converted: deque[tuple[Any, Cursor, int]] = deque()
         self._error: Exception | None = None
         self._begin()
 
@@ -194,13 +195,11 @@ class _LoaderIterator(Iterator[Any]):
         try:
             if loader._progress.is_stale(self._pass):
                 self._begin()
-            if not self._ready and not self._refill():
+            self._fill()
+            if not self._converted:
                 loader._progress.finish(self._pass)
                 raise StopIteration
-            batch, cursor, records = self._ready[0]
-            if loader._convert is not None:
-                batch = loader._convert(batch)
-            self._ready.popleft()
+            batch, cursor, records = self._converted.popleft()
             loader._progress.deliver(self._pass, cursor)
             self._cursor = cursor
         except StopIteration:
@@ -213,27 +212,57 @@ class _LoaderIterator(Iterator[Any]):
         self._previous = loader._watch.waited(asked, self._previous)
         return batch
 
+    def _fill(self) -> None:
+        """Get the next batch ready, and start on those after it that are there already. Raises what stands in the way."""
+        convert, ahead = self._loader._convert, self._loader._convert_ahead
+        while len(self._converted) <= ahead:
+            first = not self._converted
+            if not self._ready and not ((first or (self._runs is not None and self._runs.ready)) and self._refill()):
+                return
+            batch, cursor, records = self._ready[0]
+            if convert is not None:
+                start = time.perf_counter_ns()
+                try:
+                    batch = convert(batch)
+                except Exception:
+                    if first:
+                        raise
+                    return  # not yet its turn
+                self._loader._watch.converted(time.perf_counter_ns() - start)
+            self._ready.popleft()
+            self._converted.append((batch, cursor, records))
+
     def _refill(self) -> bool:
         """Get the next batches, at least one; return False if there are none left. Raises what stands in the way."""
         while not self._ready:
             if self._error is not None:
-                raise self._error
+                if not self._converted:
+                    raise self._error
+                return False  # not yet its turn
             if self._finished:
                 return False
-            if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
+            if self._runs is None or self._runs.stale:
                 self._runs = self._open_runs()
-            made = next(self._runs, None)
+            queued = self._runs.ready
+            try:
+                made = next(self._runs, None)
+            except Exception as error:
+                self._error = error
+                continue
             if made is None:
                 self._finished = True
                 return False
+            bounds = made.run.bounds
             self._error = made.error
-            for batch, (start, stop) in zip(made.batches, pairwise(made.run.bounds), strict=False):
-                self._ready.append((batch, Cursor(made.run.epoch, stop), stop - start))
+            self._loader._watch.refilled(made.times, bounds[len(made.batches)] - bounds[0], queued)
+            for batch, (start, stop) in zip(made.batches, pairwise(bounds), strict=False):
+                self._fetched = Cursor(made.run.epoch, stop)
+                self._ready.append((batch, self._fetched, stop - start))
         return True
 
     def _open_runs(self) -> Passing:
         loader = self._loader
-        start = loader._plan.normalise(self._cursor)
+        start = loader._plan.normalise(self._fetched)
         return loader._workers.open(partial(loader._plan.cut, start, self._pass.end_epoch))
 
     def _drop(self) -> None:
@@ -241,7 +270,9 @@ class _LoaderIterator(Iterator[Any]):
         runs, self._runs = self._runs, None
         self._error = None
         self._ready.clear()
-        if runs is not None and not isinstance(runs, map):
+        self._converted.clear()
+        self._fetched = self._cursor
+        if runs is not None:
             runs.close()
 
 
@@ -274,18 +305,3 @@ def _check_sampler(sampler: object, source: Source[Any], shuffle: bool, num_epoc
         raise ValueError(
             f"the sampler has num_epochs={sampler.num_epochs}, the loader num_epochs={num_epochs}; give it to the loader"
         )
-
-
-def _converter(output: str) -> Callable[[Any], Any] | None:
-    """Return what turns a NumPy batch into the wished kind; imports the framework now, not in the first batch."""
-    if output == "torch":
-        from .torch import to_torch
-
-        return to_torch
-    if output == "jax":
-        from .jax import to_jax
-
-        return to_jax
-    if output != "numpy":
-        raise ValueError(f"output must be 'numpy', 'torch' or 'jax', got {output!r}")
-    return None

@@ -10,10 +10,11 @@ import time
 import weakref
 from collections import deque
 
+from ...datasource.laps import TRANSPORT
 from ..errors import WorkerError
 from ..plan import Run
 from ..runs import Made
-from ..stats import StopWatch
+from ..telling.watch import Watch
 from .arena import Arena
 from .blame import make_singly
 from .crew import Crew, Death
@@ -62,7 +63,7 @@ class WorkerPool:
         num_workers: int,
         method: StartMethod,
         ahead: int,
-        watch: StopWatch,
+        watch: Watch,
         limit_bytes: int | None = None,
         use_memfd: bool = True,
     ) -> None:
@@ -157,12 +158,12 @@ class WorkerPool:
         result, slot = order.result, order.slot
         assert result is not None and slot is not None
         order.slot = None
+        start = time.perf_counter_ns()
         batches, error = unpack(result.packed, self._slots.lend(slot, result.packed.used))
-        self._watch.fetched(result.fetch_ns / 1e9)
         if batches:
             self._bytes_per_batch = result.packed.used / len(batches)
-            self._seconds_per_batch = result.fetch_ns / 1e9 / len(batches)
-        return Made(order.run, batches, error)
+            self._seconds_per_batch = (result.times.made_ns - result.times.spent_ns[TRANSPORT]) / 1e9 / len(batches)
+        return Made(order.run, batches, error, result.times.with_transport(time.perf_counter_ns() - start))
 
     def discard(self, order: Order) -> None:
         """Give back what an order has taken, if nobody is to collect it."""
@@ -174,6 +175,11 @@ class WorkerPool:
     def batch_cost(self) -> tuple[float, float]:
         """Bytes and seconds that the latest batches took each; 0 before the first."""
         return self._bytes_per_batch, self._seconds_per_batch
+
+    @property
+    def unread(self) -> int:
+        """How many results have come in and were not looked at yet."""
+        return self._crew.count_results()
 
     # -- what happens ---------------------------------------------------------------------------------------------
 

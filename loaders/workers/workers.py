@@ -11,7 +11,8 @@ from ...samplers import Sampler
 from ..fetch import Fetcher
 from ..plan import Run
 from ..runs import Made, RunMaker
-from ..stats import StopWatch
+from ..telling.watch import Watch
+from .in_turn import InTurn
 from .prefetch import Prefetcher
 from .threads import ThreadPass
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .passes import WorkerPass
     from .pool import WorkerPool
 
-    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | map[Made]
+    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | InTurn[Made]
 
 __all__ = ["StartMethod", "WorkerType", "Workers"]
 
@@ -47,7 +48,7 @@ class Workers:
         self,
         fetcher: Fetcher,
         sampler: Sampler,
-        watch: StopWatch,
+        watch: Watch,
         *,
         count: int,
         kind: WorkerType,
@@ -80,13 +81,13 @@ class Workers:
             from .passes import WorkerPass
 
             return WorkerPass(self._open_pool(), cut, ahead=self._ahead, timeout_s=self._timeout_s)
-        makers = [RunMaker(self._fetcher, self._sampler, self._watch) for _ in range(max(1, self._count))]
+        makers = [RunMaker(self._fetcher, self._sampler, worker) for worker in range(max(1, self._count))]
         runs = cut(makers[0].max_batches)
         if self._count:
             return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
         if self._ahead:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
-        return map(makers[0].make, runs)
+        return InTurn(runs, makers[0].make)
 
     def close(self) -> None:
         """End the processes. May be called twice; the next pass starts new ones."""

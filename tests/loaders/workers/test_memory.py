@@ -21,7 +21,7 @@ import torch
 from arrayfeed import DataLoader
 from arrayfeed.loaders.fetch import Fetcher
 from arrayfeed.loaders.plan import Run
-from arrayfeed.loaders.stats import StopWatch
+from arrayfeed.loaders.telling.watch import Watch
 from arrayfeed.loaders.workers.arena import Arena
 from arrayfeed.loaders.workers.packing import Unpacked, unpack
 from arrayfeed.loaders.workers.payload import Payload
@@ -219,7 +219,7 @@ def test_beyond_the_limit_batches_are_copied_and_that_is_said_once(caplog: pytes
         num_workers=1,
         method="forkserver",
         ahead=2,
-        watch=StopWatch(),
+        watch=Watch(),
         limit_bytes=10 * 8 * LARGE,
     )
     lane, number = pool.enter()
