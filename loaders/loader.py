@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..datasource.source import Source
 from ..samplers import IndexSampler, Sampler
 from .fetch import Fetcher, describe_source
+from .mask import BatchMask
 from .output import Output, OutputOptions
 from .plan import BatchPlan, Cursor
 from .progress import Progress
@@ -22,6 +23,9 @@ from .telling.watch import Watch
 from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
+    import jax
+    import torch
+
     from .workers.workers import Passing
 
 __all__ = ["DataLoader"]
@@ -55,6 +59,13 @@ class DataLoader:
       worker_init_fn: Called in each worker process with its number, before its first batch.
       timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
+      pin_memory: Whether tensors lie in page-locked memory, where there is a GPU: that which worker processes write to is
+        locked once, and nothing is copied.
+      device: Where tensors go, ahead of their turn and beside the training, as ``"cuda"``; None leaves them in memory.
+      sharding: How JAX arrays lie on devices, of several processes too: each brings its part of the batch.
+      prefetch_to_device: So many batches are on their way to ``device`` or ``sharding`` while one is in use.
+      mask: A key under which each batch, a dict, tells which of its examples count: bool, ``[batch_size]``, False where a
+        sampler with ``tail="pad"`` repeats an example. So sums over all ranks are those of one.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
     What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
@@ -87,6 +98,11 @@ class DataLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         timeout: float = 0,
         output: Output = "numpy",
+        pin_memory: bool = False,
+        device: torch.device | str | int | None = None,
+        sharding: jax.sharding.Sharding | None = None,
+        prefetch_to_device: int = 2,
+        mask: str | None = None,
     ) -> None:
         self.dataset = source
         self.batch_size = _check_count("batch_size", batch_size, at_least=1)
@@ -101,7 +117,8 @@ class DataLoader:
             _check_sampler(sampler, source, shuffle, self.num_epochs)
         self.sampler: Sampler = sampler
         self._sampler_epoch = sampler.epoch
-        self._convert, self._convert_ahead = OutputOptions(output).open()
+        self._converter = OutputOptions(output, pin_memory, device, sharding, prefetch_to_device).open()
+        self._mask = None if mask is None else BatchMask(mask, sampler)
         self._plan = BatchPlan(sampler.epoch_length, self.batch_size, drop_last)
         self._progress = Progress(
             place_of(sampler), num_epochs=self.num_epochs, batch_size=self.batch_size, shard=sampler.shard
@@ -117,6 +134,7 @@ class DataLoader:
             method=multiprocessing_context,
             init=worker_init_fn,
             timeout_s=timeout,
+            pin_memory=pin_memory,
         )
 
     def __len__(self) -> int:
@@ -200,6 +218,8 @@ class _LoaderIterator(Iterator[Any]):
                 loader._progress.finish(self._pass)
                 raise StopIteration
             batch, cursor, records = self._converted.popleft()
+            if loader._converter is not None:
+                batch = loader._converter.finish(batch)
             loader._progress.deliver(self._pass, cursor)
             self._cursor = cursor
         except StopIteration:
@@ -214,21 +234,24 @@ class _LoaderIterator(Iterator[Any]):
 
     def _fill(self) -> None:
         """Get the next batch ready, and start on those after it that are there already. Raises what stands in the way."""
-        convert, ahead = self._loader._convert, self._loader._convert_ahead
+        loader = self._loader
+        ahead = 0 if loader._converter is None else loader._converter.ahead
         while len(self._converted) <= ahead:
             first = not self._converted
             if not self._ready and not ((first or (self._runs is not None and self._runs.ready)) and self._refill()):
                 return
             batch, cursor, records = self._ready[0]
-            if convert is not None:
-                start = time.perf_counter_ns()
-                try:
-                    batch = convert(batch)
-                except Exception:
-                    if first:
-                        raise
-                    return  # not yet its turn
-                self._loader._watch.converted(time.perf_counter_ns() - start)
+            try:
+                if loader._mask is not None:
+                    batch = loader._mask.add(batch, cursor.position - records, cursor.position)
+                if loader._converter is not None:
+                    start = time.perf_counter_ns()
+                    batch = loader._converter.start(batch)
+                    loader._watch.converted(time.perf_counter_ns() - start)
+            except Exception:
+                if first:
+                    raise
+                return  # not yet its turn
             self._ready.popleft()
             self._converted.append((batch, cursor, records))
 

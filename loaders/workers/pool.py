@@ -49,6 +49,7 @@ class WorkerPool:
       num_workers: ``>= 1``.
       method: How they are started.
       ahead: Orders that a pass has in hand at once.
+      pin_memory: Whether batches are to lie in page-locked memory, where there is a GPU.
       limit_bytes: See ``Slots``.
       use_memfd: Whether memory may be a memfd; else it is a file in ``TMPDIR``.
 
@@ -64,6 +65,7 @@ class WorkerPool:
         method: StartMethod,
         ahead: int,
         watch: Watch,
+        pin_memory: bool = False,
         limit_bytes: int | None = None,
         use_memfd: bool = True,
     ) -> None:
@@ -86,7 +88,12 @@ class WorkerPool:
                 raise
             start += self._packed.used
         start = -(-start // _PAGE_BYTES) * _PAGE_BYTES
-        self._slots = Slots(self._arena, start, spare=ahead + num_workers, limit_bytes=limit_bytes)
+        pinning = None
+        if pin_memory:
+            from ..torch import PinnedMemory
+
+            pinning = PinnedMemory.of(self._arena.memory)
+        self._slots = Slots(self._arena, start, spare=ahead + num_workers, limit_bytes=limit_bytes, pinning=pinning)
         self._tickets: dict[int, Ticket] = {}
         self._next_ticket = 1
         self._next_pass = 1

@@ -36,8 +36,8 @@ class Workers:
     Args:
       fetcher, sampler, watch: What makes batches, which ones, and what adds up the time it takes.
       count: 0 for none: then the work is done here, ahead in a thread unless ``prefetch_factor`` is 0.
-      kind, method, init, timeout_s: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn`` and ``timeout`` of
-        ``DataLoader``.
+      kind, method, init, timeout_s, pin_memory: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn``, ``timeout``
+        and ``pin_memory`` of ``DataLoader``.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -56,6 +56,7 @@ class Workers:
         method: StartMethod | None,
         init: Callable[[int], None] | None,
         timeout_s: float,
+        pin_memory: bool = False,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
@@ -67,6 +68,7 @@ class Workers:
         self._method: StartMethod = method or "forkserver"
         self._init = init
         self._timeout_s = timeout_s
+        self._pin_memory = pin_memory
         self._pool: WorkerPool | None = None
         if count and kind == "process" and method != "fork":
             from .payload import check_picklable
@@ -106,6 +108,7 @@ class Workers:
                 method=self._method,
                 ahead=self._ahead,
                 watch=self._watch,
+                pin_memory=self._pin_memory,
             )
         return self._pool
 
