@@ -14,6 +14,7 @@ from ..datasource.source import Source
 from ..samplers import IndexSampler, Sampler
 from .fetch import Fetcher, describe_source
 from .mask import BatchMask
+from .order import Order
 from .output import Output, OutputOptions
 from .plan import BatchPlan, Cursor
 from .progress import Progress
@@ -126,7 +127,7 @@ class DataLoader:
         self._watch = Watch()
         self._workers = Workers(
             Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
-            sampler,
+            Order(sampler),
             self._watch,
             count=self.num_workers,
             kind=worker_type,

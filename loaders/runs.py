@@ -10,8 +10,8 @@ from typing import Any
 
 from ..datasource.columns import count_bytes
 from ..datasource.laps import Laps
-from ..samplers import Sampler
 from .fetch import Fetcher
+from .order import Order
 from .plan import Run
 from .telling.times import Times
 
@@ -37,15 +37,13 @@ class RunMaker:
     """Turns runs into batches, for one pass. Used by one thread at a time; holds nothing of loader or iterator.
 
     Args:
-      fetcher, sampler: What makes batches, and of which records.
+      fetcher, order: What makes batches, and of which records.
       worker: The number of the worker that it belongs to.
     """
 
-    def __init__(self, fetcher: Fetcher, sampler: Sampler, worker: int = 0) -> None:
+    def __init__(self, fetcher: Fetcher, order: Order, worker: int = 0) -> None:
         self._fetcher = fetcher
-        # A copy: the user's sampler stays as he set it, and passes that run side by side do not disturb each other.
-        self._sampler = copy.copy(sampler)
-        self._epoch: int | None = None
+        self._order = copy.copy(order)  # passes that run side by side do not disturb each other
         self._worker = worker
         self._max_batches = 1
 
@@ -75,11 +73,8 @@ class RunMaker:
 
     def _fetch(self, run: Run, batches: list[Any]) -> None:
         """Append the batches of a run to ``batches``, as far as it goes."""
-        if run.epoch != self._epoch:
-            self._sampler.set_epoch(run.epoch)
-            self._epoch = run.epoch
         first = run.bounds[0]
-        indices = self._sampler.block(first, run.bounds[-1])
+        indices = self._order.records(run.epoch, first, run.bounds[-1])
         bounds = [bound - first for bound in run.bounds]
         if len(bounds) > 2:
             with suppress(Exception):  # of which batch it is, the loop below finds out

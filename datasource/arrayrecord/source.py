@@ -139,10 +139,25 @@ class ArrayRecordDataSource(RecordSource):
         opened = self._hold()
         if not indices.size:
             return Extents.joined([])
-        if len(opened.places.addresses):
+        if not len(opened.places.addresses):
+            return self._gather_shards(opened, indices)
+        addresses = opened.places.addresses[indices]
+        if addresses.all():
+            found = self._gather_known(opened, indices, addresses)
+        else:
+            found = self._gather_shards(opened, indices)
             addresses = opened.places.addresses[indices]
-            if addresses.all():
-                return self._gather_known(opened, indices, addresses)
+        crossing = np.flatnonzero(addresses < 0)
+        if crossing.size:
+            opened.places.keep(indices[crossing], found[crossing])
+        return found
+
+    def addresses(self) -> tuple[Indices, object] | None:
+        opened = self._hold()
+        return (opened.places.addresses, opened) if len(opened.places.addresses) else None
+
+    def _gather_shards(self, opened: OpenShards, indices: Indices) -> Extents:
+        """Return records as their shards give them."""
         if len(self._shards) == 1:
             return self._gather_shard(opened, 0, indices + self._first[0])
         numbers = np.searchsorted(self._end_array, indices, side="right")
@@ -168,15 +183,16 @@ class ArrayRecordDataSource(RecordSource):
         sizes = opened.places.sizes[indices]
         crossing = np.flatnonzero(addresses < 0)
         if crossing.size:
-            # 1.3 % of 800-byte records lie in two blocks; those are put together in a buffer of their own.
+            # Records in two blocks, of which no copies were kept, are put together in a buffer of their own.
             numbers = np.searchsorted(self._end_array, indices[crossing], side="right").tolist()
             ranges = zip(numbers, (-addresses[crossing]).tolist(), sizes[crossing].tolist(), strict=True)
             joined = Extents.joined([self._reader(opened, number).file.read(start, size) for number, start, size in ranges])
+            addresses = addresses.copy()  # the caller looks at them too
             addresses[crossing] = joined.offsets + joined.base
             owners += joined.owners
         lowest = int(addresses.min())
-        addresses -= lowest
-        return Extents(lowest, addresses, sizes, int((addresses + sizes).max()), int(sizes.min()), owners)
+        offsets = addresses - lowest
+        return Extents(lowest, offsets, sizes, int((offsets + sizes).max()), int(sizes.min()), owners)
 
     def locate(self, index: int) -> tuple[str, int]:
         """Return the file and the record in it of element ``0 <= index < len(self)``, to name it in an error."""

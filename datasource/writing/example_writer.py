@@ -38,6 +38,8 @@ class ShardLimits:
     shard_bytes: int | None
     shard_records: int | None
     codec: str
+    # More than one record a chunk is for bare files only: TFDS, Grain and the record index expect one.
+    group_size: int = 1
 
     @classmethod
     def check(cls, shard_bytes: int | None, shard_records: int | None, codec: str) -> Self:
@@ -156,6 +158,15 @@ class ExampleWriter(ABC):
                 with self._lock:
                     self._append(split, records)
 
+    def write_records(self, records: Sequence[bytes], *, split: str = "train") -> None:
+        """Add examples that are encoded already, as they are: whether they fit the features is not looked at.
+
+        Raises:
+          DataError, ValueError: As ``write``.
+        """
+        with self._lock:
+            self._append(split, records)
+
     def _append(self, name: str, records: Sequence[bytes]) -> None:
         """Add records to a split, which is made if need be; the lock is held."""
         self._ensure_open()
@@ -167,6 +178,7 @@ class ExampleWriter(ABC):
                 shard_bytes=self._limits.shard_bytes,
                 shard_records=self._limits.shard_records,
                 codec=self._limits.codec,
+                group_size=self._limits.group_size,
             )
         try:
             split.extend(records)

@@ -57,14 +57,25 @@ class GrowingSplit:
       directory: Where the shards are written, as ``<name>-00000.partial`` and so on.
       name: Of the split.
       codec: See ``check_codec``; ``"auto"`` keeps the first records in memory until there are enough to decide.
+      group_size: Records that are compressed together.
     """
 
-    def __init__(self, directory: str, name: str, *, shard_bytes: int | None, shard_records: int | None, codec: str) -> None:
+    def __init__(
+        self,
+        directory: str,
+        name: str,
+        *,
+        shard_bytes: int | None,
+        shard_records: int | None,
+        codec: str,
+        group_size: int = 1,
+    ) -> None:
         self.name = name
         self.codec = codec
         self.num_records = 0
         self.shards: list[WrittenShard] = []
         self._directory = directory
+        self._group_size = group_size
         self._most_bytes = shard_bytes if shard_bytes is not None else 1 << 62
         self._most_records = shard_records if shard_records is not None else 1 << 62
         self._sample: list[bytes] = []
@@ -141,7 +152,7 @@ class GrowingSplit:
     def _roll(self) -> None:
         self._close_shard()
         self._path = os.path.join(self._directory, f"{self.name}-{len(self.shards):05d}.partial")
-        self._writer = _open_writer(self._path, writer_options(self.codec))
+        self._writer = _open_writer(self._path, writer_options(self.codec, self._group_size))
         self._shard_records = self._shard_bytes = 0
         self._checksums = array("I")
 

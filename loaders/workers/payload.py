@@ -1,12 +1,12 @@
-"""What every worker needs, pickled once: source, functions, sampler."""
+"""What every worker needs, pickled once: source, functions, order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...samplers import Sampler
 from ..fetch import Fetcher
+from ..order import Order
 from .arena import Arena
 from .packing import Packed, Unpacked, dump, unpack
 
@@ -22,7 +22,7 @@ class Payload:
     """
 
     fetcher: Fetcher
-    sampler: Sampler
+    order: Order
     worker_init_fn: Callable[[int], None] | None
 
     def store(self, arena: Arena, start: int) -> tuple[Packed, bool]:
@@ -35,7 +35,7 @@ class Payload:
         try:
             unpacked = Unpacked(self, by_value=True)
         except TypeError:
-            check_picklable({**self.fetcher.parts(), "sampler": self.sampler, "worker_init_fn": self.worker_init_fn})
+            check_picklable({**self.fetcher.parts(), "sampler": self.order.sampler, "worker_init_fn": self.worker_init_fn})
             raise
         used = unpacked.packed.used
         if start + used > arena.capacity // 2:

@@ -203,9 +203,8 @@ class WorkerPool:
 
     def records(self, run: Run) -> list[int]:
         """Return the records of a run."""
-        sampler = copy.copy(self._payload.sampler)
-        sampler.set_epoch(run.epoch)
-        records: list[int] = sampler.block(run.bounds[0], run.bounds[-1]).tolist()
+        order = copy.copy(self._payload.order)
+        records: list[int] = order.records(run.epoch, run.bounds[0], run.bounds[-1]).tolist()
         return records
 
     def describe(self, run: Run) -> str:

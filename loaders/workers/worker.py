@@ -76,7 +76,7 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
             sys.modules["torch"].set_num_threads(1)
         if payload.worker_init_fn is not None:
             payload.worker_init_fn(worker)
-        return RunMaker(payload.fetcher, payload.sampler, worker)
+        return RunMaker(payload.fetcher, payload.order, worker)
     except Exception as error:
         error.add_note(
             f"raised while worker {worker} was starting, by what rebuilds the source and the functions there or by "

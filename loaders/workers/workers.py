@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ...samplers import Sampler
 from ..fetch import Fetcher
+from ..order import Order
 from ..plan import Run
 from ..runs import Made, RunMaker
 from ..telling.watch import Watch
@@ -34,7 +34,7 @@ class Workers:
     """The workers of one loader. Processes start with the first pass and serve all; threads live as long as a pass.
 
     Args:
-      fetcher, sampler, watch: What makes batches, which ones, and what adds up the time it takes.
+      fetcher, order, watch: What makes batches, which ones, and what adds up the time it takes.
       count: 0 for none: then the work is done here, ahead in a thread unless ``prefetch_factor`` is 0.
       kind, method, init, timeout_s, pin_memory: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn``, ``timeout``
         and ``pin_memory`` of ``DataLoader``.
@@ -47,7 +47,7 @@ class Workers:
     def __init__(
         self,
         fetcher: Fetcher,
-        sampler: Sampler,
+        order: Order,
         watch: Watch,
         *,
         count: int,
@@ -60,7 +60,7 @@ class Workers:
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
-        self._sampler = sampler
+        self._order = order
         self._watch = watch
         self._count = count
         self._kind = kind
@@ -83,7 +83,7 @@ class Workers:
             from .passes import WorkerPass
 
             return WorkerPass(self._open_pool(), cut, ahead=self._ahead, timeout_s=self._timeout_s)
-        makers = [RunMaker(self._fetcher, self._sampler, worker) for worker in range(max(1, self._count))]
+        makers = [RunMaker(self._fetcher, self._order, worker) for worker in range(max(1, self._count))]
         runs = cut(makers[0].max_batches)
         if self._count:
             return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
@@ -103,7 +103,7 @@ class Workers:
             from .pool import WorkerPool
 
             self._pool = WorkerPool(
-                Payload(self._fetcher, self._sampler, self._init),
+                Payload(self._fetcher, self._order, self._init),
                 num_workers=self._count,
                 method=self._method,
                 ahead=self._ahead,

@@ -20,6 +20,7 @@ import torch
 
 from arrayfeed import DataLoader
 from arrayfeed.loaders.fetch import Fetcher
+from arrayfeed.loaders.order import Order
 from arrayfeed.loaders.plan import Run
 from arrayfeed.loaders.telling.watch import Watch
 from arrayfeed.loaders.workers.arena import Arena
@@ -215,7 +216,7 @@ def test_beyond_the_limit_batches_are_copied_and_that_is_said_once(caplog: pytes
     """All stay intact; those beyond the limit lie in private memory."""
     fetcher = Fetcher(Numbers(40, width=LARGE), (), None)
     pool = WorkerPool(
-        Payload(fetcher, IndexSampler(40), None),
+        Payload(fetcher, Order(IndexSampler(40)), None),
         num_workers=1,
         method="forkserver",
         ahead=2,
