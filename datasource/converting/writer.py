@@ -16,7 +16,7 @@ from ..writing.parts import finished_parts, read_part, remove_parts
 __all__ = ["BareWriter", "DescribedWriter"]
 
 #: Fields of a description that are about the files of the data set it was read from.
-_OF_FILES: dict[str, Any] = {"splits": (), "file_format": "array_record", "alternative_file_formats": (), "other": {}}
+_OF_FILES: dict[str, Any] = {"splits": (), "file_format": "array_record", "alternative_file_formats": ()}
 
 
 class DescribedWriter(DatasetWriter):
