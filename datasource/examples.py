@@ -14,6 +14,7 @@ from .columns import Columns
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
+from .laps import READ, lap
 from .records import RecordSource
 from .source import BaseSource, Indices
 
@@ -56,7 +57,9 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def _read_many(self, indices: Indices) -> list[dict[str, Any]]:
         examples = []
-        for index, record in zip(indices.tolist(), self.records._read_many(indices), strict=True):
+        records = self.records._read_many(indices)
+        lap(READ)
+        for index, record in zip(indices.tolist(), records, strict=True):
             try:
                 examples.append(self._plan.decode(record))
             except DecodeError as error:
@@ -71,6 +74,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         if where is not None and (known := self._plan.decode_known(where[0], indices, bounds)) is not None:
             return known
         records = self.records.gather(indices)
+        lap(READ)
         batches = self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
         if where is not None:
             self._plan.note_addresses(where[0], indices)

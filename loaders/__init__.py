@@ -2,6 +2,6 @@
 
 from .errors import WorkerError
 from .loader import DataLoader
-from .stats import LoaderStats
+from .telling import LoaderStats, StageStats, WorkerStats
 
-__all__ = ["DataLoader", "LoaderStats", "WorkerError"]
+__all__ = ["DataLoader", "LoaderStats", "StageStats", "WorkerError", "WorkerStats"]
