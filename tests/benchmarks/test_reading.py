@@ -189,6 +189,7 @@ def test_small_images_are_read_nearly_as_fast_as_they_are_decoded(
     source = write_images(tmp_path / "digits", images, (28, 28, 1))
     for number in draw(rng, size, 20):
         pixels = cv2.imdecode(np.frombuffer(images[number][0], np.uint8), cv2.IMREAD_UNCHANGED)
+        assert pixels is not None
         expected = {"image": pixels[..., None], "label": images[number][1]}
         assert not difference(source[number], expected)
     indices = draw(rng, size, count)

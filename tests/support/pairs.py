@@ -16,13 +16,14 @@ def compare(what: str, ours: Callable[[], float], theirs: Callable[[], float], c
     Args:
       ours, theirs: Do the same ``count`` things, and return the seconds that took.
     """
-    our_s, their_s = [], []
+    our_s: list[float] = []
+    their_s: list[float] = []
     for pair in range(pairs):
         ways = [(ours, our_s), (theirs, their_s)]
         for way, seconds in ways if pair % 2 else reversed(ways):
             seconds.append(way())
     ratios = sorted(theirs / ours for ours, theirs in zip(our_s, their_s, strict=True))
-    median = statistics.median(ratios)
+    median: float = statistics.median(ratios)
     our_us, their_us = (statistics.median(seconds) / count * 1e6 for seconds in (our_s, their_s))
     print(
         f"{what}: {our_us:.2f} us against {their_us:.2f} us, {median:.2f} times as fast "
