@@ -39,7 +39,7 @@ class WaitingWarning:
         if waited_s > self.share * elapsed_s:
             self._said = True
             _log.warning(
-                "training has waited for data for %.0f %% of %.0f s (warn_waiting=%g); bottleneck: %s. loader.report() tells more",
+                "training has waited for data for %.0f %% of %.0f s (warn_waiting=%g); bottleneck: %s. See loader.report()",
                 100 * waited_s / elapsed_s,
                 elapsed_s,
                 self.share,
