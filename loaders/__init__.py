@@ -2,6 +2,21 @@
 
 from .errors import WorkerError
 from .loader import DataLoader
+from .merging import merge_states
 from .stats import LoaderStats
+from .transforms import SKIP, BatchMap, Filter, FlatMap, RandomMap, Skipped, TooManyErrors, pack
 
-__all__ = ["DataLoader", "LoaderStats", "WorkerError"]
+__all__ = [
+    "SKIP",
+    "BatchMap",
+    "DataLoader",
+    "Filter",
+    "FlatMap",
+    "LoaderStats",
+    "RandomMap",
+    "Skipped",
+    "TooManyErrors",
+    "WorkerError",
+    "merge_states",
+    "pack",
+]

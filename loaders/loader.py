@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..datasource.source import Source
-from ..samplers import IndexSampler, Sampler
+from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler
+from ..samplers.keys import seed_as_json
+from .batches import Batches, Ready
 from .fetch import Fetcher, describe_source
+from .leftover import Leftover
 from .order import Order
-from .plan import BatchPlan, Cursor
+from .pace import BucketPace, EvenPace, OwnPace, Pace
+from .plan import BatchPlan, SpanPlan
 from .progress import Progress
-from .state import place_of, read_state, write_state
+from .resume import read_state, write_state
+from .state import Place, place_of
 from .stats import LoaderStats, StopWatch
+from .transforms.chain import Chain
+from .transforms.faults import FaultList, OnError, Skipped, check_on_error
+from .transforms.kinds import BatchMap, Filter, FlatMap, RandomMap, Transform
+from .transforms.pack import Pack
 from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
@@ -76,10 +85,13 @@ class DataLoader:
         batch_size: int = 1,
         shuffle: bool = False,
         sampler: Sampler | None = None,
-        transforms: Callable[[Any], Any] | Sequence[Callable[[Any], Any]] = (),
+        batch_sampler: BatchSampler | None = None,
+        transforms: Transform | Sequence[Transform] = (),
         seed: int = 0,
         drop_last: bool = False,
         collate_fn: Callable[[list[Any]], Any] | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | None = None,
         num_epochs: int | None = 1,
         num_workers: int = 0,
         worker_type: WorkerType = "process",
@@ -90,12 +102,16 @@ class DataLoader:
         output: Output = "numpy",
     ) -> None:
         self.dataset = source
+        if batch_sampler is not None:
+            sampler, batch_size, drop_last = _unfold(batch_sampler, sampler, batch_size, drop_last, shuffle)
+        self.batch_sampler = batch_sampler
         self.batch_size = _check_count("batch_size", batch_size, at_least=1)
         self.drop_last = drop_last
         self.num_epochs = None if num_epochs is None else _check_count("num_epochs", num_epochs, at_least=1)
         self.num_workers = _check_count("num_workers", num_workers, at_least=0)
         self.prefetch_factor = _check_count("prefetch_factor", prefetch_factor, at_least=0)
         _check_source(source)
+        check_on_error(on_error)
         if sampler is None:
             sampler = IndexSampler(len(source), shuffle=shuffle, seed=seed)
         else:
@@ -103,15 +119,17 @@ class DataLoader:
         self.sampler: Sampler = sampler
         self._sampler_epoch = sampler.epoch
         self._convert = _converter(output)
-        self._plan = BatchPlan(sampler.epoch_length, self.batch_size, drop_last)
-        self._progress = Progress(
-            place_of(sampler), num_epochs=self.num_epochs, batch_size=self.batch_size, shard=sampler.shard
-        )
+        chain = Chain(_listed(transforms), seed, allow_none=collate_fn is not None)
+        self._fetcher = Fetcher(source, chain, collate_fn, on_error=on_error, seed=seed)
+        _check_batches(batch_sampler, self._fetcher, collate_fn)
+        self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
+        self._faults = FaultList(None if max_errors is None else _check_count("max_errors", max_errors, at_least=0))
+        self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
         self._watch = StopWatch()
-        self._workers = Workers(
-            Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
-            Order(sampler),
-            self._watch,
+        self._make_workers = partial(
+            Workers,
+            self._fetcher,
+            watch=self._watch,
             count=self.num_workers,
             kind=worker_type,
             prefetch_factor=self.prefetch_factor,
@@ -119,10 +137,16 @@ class DataLoader:
             init=worker_init_fn,
             timeout_s=timeout,
         )
+        self._set_order(None)
 
     def __len__(self) -> int:
         if self.num_epochs is None:
             raise TypeError("a loader with num_epochs=None is endless and has no length")
+        if not self._fetcher.is_even:
+            raise TypeError(
+                "a loader with Filter, FlatMap, pack or on_error='skip' has no length: how many batches there are is known "
+                "once all records were read"
+            )
         return self.num_epochs * self._plan.batches_per_epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -147,18 +171,43 @@ class DataLoader:
 
         Counts what was delivered, whatever was read ahead; of several iterators, by the one that was made last. With the last
         batch of a pass in hand the pass is not over: resumed, it has nothing left, and the one after it is the next epoch's.
+
+        Where transforms or ``on_error`` make more or fewer examples of the records, ranks come unequally far, and each has a
+        state of its own: that loads on the same rank of as many; for another number of them, see ``merge_states``.
         """
-        return write_state(self._progress.place, self.dataset, self.sampler)
+        return write_state(self._progress.place, self.dataset, self.sampler, self._seed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where ``state`` was taken, in constant time: in the next pass, and at once in one that is under way.
 
-        The batch size, the number of ranks, transforms and prefetching may differ from the ones it was saved with.
+        The batch size, the number of ranks and workers, transforms and prefetching may differ from those it was saved with.
 
         Raises:
-          StateError: It was saved over another data set, seed or order; says which differs. The loader is unchanged then.
+          StateError: It was saved over another data set, seed or order; says which differs. Or ranks that had come unequally
+            far saved it, and it was not merged. The loader is unchanged then.
         """
-        self._progress.load(read_state(state, self.dataset, self.sampler))
+        place, resumed = read_state(state, self.dataset, self.sampler, self._seed)
+        self._progress.load(place, self._make_pace(resumed))
+        if resumed is not None:
+            # In place: it is the user's, who may set its epoch.
+            vars(self.sampler).update(vars(resumed))
+            self._sampler_epoch = self.sampler.epoch
+            self._workers.close()
+            self._set_order(None)
+
+    def reproduce(self, record: int, *, epoch: int = 0, place: int = 0) -> list[Any]:
+        """Return the examples that the transforms make of a record, here and now: for a debugger, after an error.
+
+        Args:
+          record: Its index in the source.
+          epoch, place: What random numbers go by: the place in that epoch's global order. The error's note says them.
+        """
+        return self._fetcher.reproduce(record, epoch, place)
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """The records that failed so far, where ``on_error`` is not "raise": each with its error and what came instead."""
+        return list(self._faults.listed)
 
     def close(self) -> None:
         """End the worker processes. Batches stay valid, and the next pass starts new ones. May be called twice."""
@@ -167,6 +216,40 @@ class DataLoader:
     def stats(self) -> LoaderStats:
         """Return what was delivered so far, and how long training waited for it."""
         return self._watch.read()
+
+    def _make_pace(self, sampler: Sampler | None = None) -> Pace:
+        """Return how ranks move on together, in the order of ``sampler``, or else of the loader's own."""
+        sampler = sampler or self.sampler
+        shard, length = sampler.shard, sampler.global_length
+        packing = self._fetcher.chain.packing
+        if not self._fetcher.is_even:
+            return OwnPace(shard, length, None if packing is None else packing.span)
+        if isinstance(self.batch_sampler, BucketBatchSampler):
+            lanes = getattr(sampler, "lanes", shard.count)
+            return BucketPace(shard, length, lanes == shard.count)
+        return EvenPace(shard, self.batch_size, length, getattr(sampler, "tail", "uneven"))
+
+    def _set_order(self, left: tuple[int, Leftover] | None) -> None:
+        """Let plan and workers go by the sampler's order; in one epoch only by what is left of it."""
+        order = Order(self.sampler) if left is None else Order(self.sampler, *left)
+        self._order = order
+        self._workers = self._make_workers(order=order)
+        other = None if left is None else (left[0], order.length(left[0]))
+        packing = self._fetcher.chain.packing
+        if isinstance(self.batch_sampler, BucketBatchSampler):
+            self._plan: BatchPlan | SpanPlan = SpanPlan(self.batch_sampler)
+        elif self._fetcher.is_even:
+            self._plan = BatchPlan(self.sampler.epoch_length, self.batch_size, self.drop_last, other)
+        else:
+            span = packing.span if packing is not None and packing.span is not None else self.batch_size
+            self._plan = BatchPlan(self.sampler.epoch_length, span, False, other)
+
+    def _go_to(self, place: Place) -> None:
+        """Get ready for a pass that begins at ``place``."""
+        left = None if place.leftover is None else (place.epoch, place.leftover)
+        if left != self._order.left:
+            self._workers.close()
+            self._set_order(left)
 
     def __repr__(self) -> str:
         return f"DataLoader({describe_source(self.dataset)}, batch_size={self.batch_size}, sampler={self.sampler!r})"
@@ -179,15 +262,19 @@ class _LoaderIterator(Iterator[Any]):
         self._loader = loader
         self._previous: float | None = None
         self._runs: Passing | None = None
-        self._ready: deque[tuple[Any, Cursor, int]] = deque()
+        self._ready: deque[Ready] = deque()
         self._error: Exception | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self._pass = self._loader._progress.begin()
+        loader = self._loader
+        self._drop()
+        self._pass = loader._progress.begin()
+        loader._go_to(self._pass.anchor)
+        # What this pass goes by, should a state be loaded for a later one.
+        self._workers, self._plan, self._order = loader._workers, loader._plan, copy.copy(loader._order)
         self._cursor = self._pass.start
         self._finished = False
-        self._drop()
 
     def __next__(self) -> Any:
         asked = time.perf_counter()
@@ -198,19 +285,20 @@ class _LoaderIterator(Iterator[Any]):
             if not self._ready and not self._refill():
                 loader._progress.finish(self._pass)
                 raise StopIteration
-            batch, cursor, records = self._ready[0]
+            ready = self._ready[0]
+            batch = ready.batch
             if loader._convert is not None:
                 batch = loader._convert(batch)
             self._ready.popleft()
-            loader._progress.deliver(self._pass, cursor)
-            self._cursor = cursor
+            loader._progress.deliver(self._pass, ready.cursor)
+            self._cursor = ready.cursor
         except StopIteration:
             raise
         except BaseException:
             # An error in its turn, or Ctrl-C at any point: the next ``next`` starts anew behind the last batch delivered.
             self._drop()
             raise
-        loader._watch.delivered(records)
+        loader._watch.delivered(ready.rows)
         self._previous = loader._watch.waited(asked, self._previous)
         return batch
 
@@ -222,20 +310,30 @@ class _LoaderIterator(Iterator[Any]):
             if self._finished:
                 return False
             if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
-                self._runs = self._open_runs()
+                self._open_runs()
+            assert self._runs is not None
             made = next(self._runs, None)
             if made is None:
                 self._finished = True
                 return False
-            self._error = made.error
-            for batch, (start, stop) in zip(made.batches, pairwise(made.run.bounds), strict=False):
-                self._ready.append((batch, Cursor(made.run.epoch, stop), stop - start))
+            ready, self._error = self._batches.take(made)
+            self._ready.extend(ready)
         return True
 
-    def _open_runs(self) -> Passing:
+    def _open_runs(self) -> None:
         loader = self._loader
-        start = loader._plan.normalise(self._cursor)
-        return loader._workers.open(partial(loader._plan.cut, start, self._pass.end_epoch))
+        start = self._plan.normalise(self._cursor)
+        self._batches = Batches(
+            loader._fetcher,
+            self._order,
+            self._plan,
+            loader._faults,
+            batch_size=loader.batch_size,
+            drop_last=loader.drop_last,
+            begun=self._order.begun() | ({(start.epoch, start.position): start.outputs} if start.outputs else {}),
+            endless=self._pass.end_epoch is None,
+        )
+        self._runs = self._workers.open(partial(self._plan.cut, start, self._pass.end_epoch))
 
     def _drop(self) -> None:
         """Forget what was read ahead."""
@@ -244,6 +342,38 @@ class _LoaderIterator(Iterator[Any]):
         self._ready.clear()
         if runs is not None and not isinstance(runs, map):
             runs.close()
+
+
+def _listed(transforms: Transform | Sequence[Transform]) -> Sequence[Transform]:
+    if callable(transforms) or isinstance(transforms, (RandomMap, Filter, FlatMap, BatchMap, Pack)):
+        return (transforms,)
+    return tuple(transforms)
+
+
+def _unfold(
+    batch_sampler: BatchSampler, sampler: Sampler | None, batch_size: int, drop_last: bool, shuffle: bool
+) -> tuple[Sampler, int, bool]:
+    """Return the sampler, batch size and ``drop_last`` of a batch sampler.
+
+    Raises:
+      ValueError: One of these was given beside it.
+    """
+    if not isinstance(batch_sampler, BatchSampler):
+        raise TypeError(f"batch_sampler must be one of arrayfeed's, got {type(batch_sampler).__name__}")
+    if sampler is not None or batch_size != 1 or drop_last or shuffle:
+        raise ValueError("batch_sampler decides itself: give no sampler, batch_size, shuffle or drop_last beside it")
+    return batch_sampler.sampler, batch_sampler.batch_size or 1, batch_sampler.drop_last
+
+
+def _check_batches(batch_sampler: BatchSampler | None, fetcher: Fetcher, collate_fn: Callable[[list[Any]], Any] | None) -> None:
+    """Raise where batches are to be made in two ways at once."""
+    if isinstance(batch_sampler, BucketBatchSampler) and not fetcher.is_even:
+        raise ValueError(
+            "batches of like length cannot be kept full with Filter, FlatMap, pack or on_error='skip'; use "
+            "on_error='substitute', or filter the source"
+        )
+    if fetcher.chain.packing is not None and collate_fn is not None:
+        raise ValueError("pack makes the batches itself: give no collate_fn, but a BatchMap")
 
 
 def _check_count(name: str, value: int, *, at_least: int) -> int:

@@ -50,6 +50,14 @@ class Order:
         assert isinstance(self.sampler, OrderedSampler)
         return self.sampler.places_in(leftover.count(self.sampler.global_length))
 
+    def begun(self) -> dict[tuple[int, int], int]:
+        """Return how many outputs of this rank's positions, by epoch and position, were delivered before."""
+        if self._leftover is None:
+            return {}
+        shard = self.sampler.shard
+        own = {n // shard.count: rows for n, rows in self._leftover.begun.items() if n % shard.count == shard.index}
+        return {(self._left_epoch, position): rows for position, rows in own.items()}
+
     def records(self, epoch: int, start: int, stop: int) -> Ints:
         """Return the record indices at positions ``start <= position < stop`` of an epoch."""
         if self._of(epoch) is not None:
