@@ -3,7 +3,7 @@
 from .errors import WorkerError
 from .loader import DataLoader
 from .merging import merge_states
-from .stats import LoaderStats
+from .telling import LoaderStats, StageStats, WorkerStats
 from .transforms import SKIP, BatchMap, Filter, FlatMap, RandomMap, Skipped, TooManyErrors, pack
 
 __all__ = [
@@ -15,8 +15,10 @@ __all__ = [
     "LoaderStats",
     "RandomMap",
     "Skipped",
+    "StageStats",
     "TooManyErrors",
     "WorkerError",
+    "WorkerStats",
     "merge_states",
     "pack",
 ]

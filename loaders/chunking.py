@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..datasource.columns import stack
+from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
 from ..datasource.structure import merge
 from ..samplers import RecordRandom
 from .chunk import Chunk, make_rows
@@ -44,7 +45,9 @@ class Chunker:
         """Return what some positions give; where one raises, what those before it gave, and its error."""
         if self._reader.gives_columns:
             try:
-                return Chunk(self._reader.columns(task.records), np.ones(len(task.records), np.int64)), None
+                columns = self._reader.columns(task.records)
+                lap_source()
+                return Chunk(columns, np.ones(len(task.records), np.int64)), None
             except Exception:
                 pass  # one by one, then
         rows: list[Any] = []
@@ -52,7 +55,9 @@ class Chunker:
         skipped: list[Skipped] = []
         failure: Exception | None = None
         records, randoms = task.records.tolist(), self._chain.randoms()
-        for record, place, example in zip(records, task.places, self._reader.each(records), strict=True):
+        examples = self._reader.each(records)
+        lap_source()
+        for record, place, example in zip(records, task.places, examples, strict=True):
             try:
                 made = self._apply(task, record, place, example, randoms, skipped)
             except Exception as error:
@@ -60,11 +65,13 @@ class Chunker:
                 break
             rows += made
             counts.append(len(made))
+        lap(TRANSFORM)
         try:
             joined, counts = self._join(rows, counts, failure)
         except Exception as error:
             self._reader.note(error, "raised by putting together", records)
             joined, counts, failure = [], [], error
+        lap(COLLATE)
         return Chunk(joined, np.array(counts, np.int64), tuple(skipped)), failure
 
     def _join(self, rows: list[Any], counts: list[int], failure: Exception | None) -> tuple[Any, list[int]]:

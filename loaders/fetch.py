@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..datasource.columns import stack
+from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
 from ..datasource.source import Source
 from .chunk import Chunk
 from .chunking import Chunker, note_transform
@@ -78,12 +79,16 @@ class Fetcher:
     def fetch(self, task: Task) -> Any:
         """Return the batch of some positions."""
         if self._reader.gives_columns:
-            return self.finish(self._reader.columns(task.records), task.records.tolist)
+            columns = self._reader.columns(task.records)
+            lap_source()
+            return self.finish(columns, task.records.tolist)
         examples = self._reader.examples(task.records.tolist())
+        lap_source()
         if self.chain.takes_examples:
             randoms = self.chain.randoms()
             named = zip(examples, task.records.tolist(), task.places, strict=True)
             examples = [self._transform(example, record, task.epoch, place, randoms)[0] for example, record, place in named]
+            lap(TRANSFORM)
         return self.finish(self.collate(examples, task.records.tolist), task.records.tolist)
 
     def fetch_chunk(self, task: Task) -> tuple[Chunk, Exception | None]:
@@ -93,7 +98,9 @@ class Fetcher:
     def fetch_run(self, records: Indices, bounds: Sequence[int]) -> list[Any]:
         """Return the batches or chunks of ``records[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``."""
         assert self._reader.read_batches is not None
-        batches = zip(self._reader.read_batches(records, bounds), pairwise(bounds), strict=True)
+        columns = self._reader.read_batches(records, bounds)
+        lap_source()
+        batches = zip(columns, pairwise(bounds), strict=True)
         if self.makes_chunks:
             return [Chunk(batch, np.ones(stop - start, np.int64)) for batch, (start, stop) in batches]
         return [self.finish(batch, records[start:stop].tolist) for batch, (start, stop) in batches]
@@ -101,18 +108,22 @@ class Fetcher:
     def collate(self, examples: list[Any], records: Callable[[], list[int]]) -> Any:
         """Return a batch of examples; ``records`` tells, where it fails, which they came from."""
         try:
-            return self._collate(examples)
+            batch = self._collate(examples)
         except Exception as error:
             self.note(error, f"raised by collating by {self._collate!r}", records())
             raise
+        lap(COLLATE)
+        return batch
 
     def finish(self, batch: Any, records: Callable[[], list[int]]) -> Any:
         """Return a collated batch as the ``BatchMap`` transforms leave it; ``records`` as above."""
         try:
-            return self.chain.apply_to_batch(batch)
+            batch = self.chain.apply_to_batch(batch)
         except Exception as error:
             self.note(error, "made of", records())
             raise
+        lap(TRANSFORM)
+        return batch
 
     def note(self, error: Exception, doing: str, records: list[int]) -> None:
         """Say in a note to an error which records it is about."""

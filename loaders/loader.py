@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-import copy
 import operator
-import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..datasource.source import Source
 from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler
 from ..samplers.keys import seed_as_json
-from .batches import Batches, Ready
+from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
 from .fetch import Fetcher, describe_source
+from .iterator import LoaderIterator
 from .leftover import Leftover
+from .mask import BatchMask
 from .order import Order
+from .output import Output, OutputOptions
 from .pace import BucketPace, EvenPace, OwnPace, Pace
 from .plan import BatchPlan, SpanPlan
 from .progress import Progress
 from .resume import read_state, write_state
 from .state import Place, place_of
-from .stats import LoaderStats, StopWatch
+from .telling import LoaderStats
+from .telling.watch import Watch
 from .transforms.chain import Chain
 from .transforms.faults import FaultList, OnError, Skipped, check_on_error
-from .transforms.kinds import BatchMap, Filter, FlatMap, RandomMap, Transform
-from .transforms.pack import Pack
+from .transforms.kinds import Transform
 from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
-    from .workers.workers import Passing
+    import jax
+    import torch
 
 __all__ = ["DataLoader"]
-
-Output = Literal["numpy", "torch", "jax"]
 
 
 class DataLoader:
@@ -65,6 +64,13 @@ class DataLoader:
       worker_init_fn: Called in each worker process with its number, before its first batch.
       timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
+      pin_memory: Whether tensors lie in page-locked memory, where there is a GPU: that which worker processes write to is
+        locked once, and nothing is copied.
+      device: Where tensors go, ahead of their turn and beside the training, as ``"cuda"``; None leaves them in memory.
+      sharding: How JAX arrays lie on devices, of several processes too: each brings its part of the batch.
+      prefetch_to_device: So many batches are on their way to ``device`` or ``sharding`` while one is in use.
+      mask: A key under which each batch, a dict, tells which of its examples count: bool, ``[batch_size]``, False where a
+        sampler with ``tail="pad"`` repeats an example. So sums over all ranks are those of one.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
     What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
@@ -100,32 +106,38 @@ class DataLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         timeout: float = 0,
         output: Output = "numpy",
+        pin_memory: bool = False,
+        device: torch.device | str | int | None = None,
+        sharding: jax.sharding.Sharding | None = None,
+        prefetch_to_device: int = 2,
+        mask: str | None = None,
     ) -> None:
         self.dataset = source
         if batch_sampler is not None:
-            sampler, batch_size, drop_last = _unfold(batch_sampler, sampler, batch_size, drop_last, shuffle)
+            sampler, batch_size, drop_last = unfold(batch_sampler, sampler, batch_size, drop_last, shuffle)
         self.batch_sampler = batch_sampler
-        self.batch_size = _check_count("batch_size", batch_size, at_least=1)
+        self.batch_size = check_count("batch_size", batch_size, at_least=1)
         self.drop_last = drop_last
-        self.num_epochs = None if num_epochs is None else _check_count("num_epochs", num_epochs, at_least=1)
-        self.num_workers = _check_count("num_workers", num_workers, at_least=0)
-        self.prefetch_factor = _check_count("prefetch_factor", prefetch_factor, at_least=0)
-        _check_source(source)
+        self.num_epochs = None if num_epochs is None else check_count("num_epochs", num_epochs, at_least=1)
+        self.num_workers = check_count("num_workers", num_workers, at_least=0)
+        self.prefetch_factor = check_count("prefetch_factor", prefetch_factor, at_least=0)
+        check_source(source)
         check_on_error(on_error)
         if sampler is None:
             sampler = IndexSampler(len(source), shuffle=shuffle, seed=seed)
         else:
-            _check_sampler(sampler, source, shuffle, self.num_epochs)
+            check_sampler(sampler, source, shuffle, self.num_epochs)
         self.sampler: Sampler = sampler
         self._sampler_epoch = sampler.epoch
-        self._convert = _converter(output)
-        chain = Chain(_listed(transforms), seed, allow_none=collate_fn is not None)
+        self._converter = OutputOptions(output, pin_memory, device, sharding, prefetch_to_device).open()
+        self._mask = None if mask is None else BatchMask(mask)
+        chain = Chain(listed(transforms), seed, allow_none=collate_fn is not None)
         self._fetcher = Fetcher(source, chain, collate_fn, on_error=on_error, seed=seed)
-        _check_batches(batch_sampler, self._fetcher, collate_fn)
+        check_batches(batch_sampler, self._fetcher, collate_fn, mask)
         self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
-        self._faults = FaultList(None if max_errors is None else _check_count("max_errors", max_errors, at_least=0))
+        self._faults = FaultList(None if max_errors is None else check_count("max_errors", max_errors, at_least=0))
         self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
-        self._watch = StopWatch()
+        self._watch = Watch()
         self._make_workers = partial(
             Workers,
             self._fetcher,
@@ -136,6 +148,7 @@ class DataLoader:
             method=multiprocessing_context,
             init=worker_init_fn,
             timeout_s=timeout,
+            pin_memory=pin_memory,
         )
         self._set_order(None)
 
@@ -154,7 +167,7 @@ class DataLoader:
             # Lightning and others set the sampler's epoch, and mean the loader's.
             self._sampler_epoch = self.sampler.epoch
             self._progress.set_epoch(self._sampler_epoch)
-        return _LoaderIterator(self)
+        return LoaderIterator(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -253,170 +266,3 @@ class DataLoader:
 
     def __repr__(self) -> str:
         return f"DataLoader({describe_source(self.dataset)}, batch_size={self.batch_size}, sampler={self.sampler!r})"
-
-
-class _LoaderIterator(Iterator[Any]):
-    """One pass. Holds the loader; the prefetch thread holds neither."""
-
-    def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
-        self._previous: float | None = None
-        self._runs: Passing | None = None
-        self._ready: deque[Ready] = deque()
-        self._error: Exception | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        loader = self._loader
-        self._drop()
-        self._pass = loader._progress.begin()
-        loader._go_to(self._pass.anchor)
-        # What this pass goes by, should a state be loaded for a later one.
-        self._workers, self._plan, self._order = loader._workers, loader._plan, copy.copy(loader._order)
-        self._cursor = self._pass.start
-        self._finished = False
-
-    def __next__(self) -> Any:
-        asked = time.perf_counter()
-        loader = self._loader
-        try:
-            if loader._progress.is_stale(self._pass):
-                self._begin()
-            if not self._ready and not self._refill():
-                loader._progress.finish(self._pass)
-                raise StopIteration
-            ready = self._ready[0]
-            batch = ready.batch
-            if loader._convert is not None:
-                batch = loader._convert(batch)
-            self._ready.popleft()
-            loader._progress.deliver(self._pass, ready.cursor)
-            self._cursor = ready.cursor
-        except StopIteration:
-            raise
-        except BaseException:
-            # An error in its turn, or Ctrl-C at any point: the next ``next`` starts anew behind the last batch delivered.
-            self._drop()
-            raise
-        loader._watch.delivered(ready.rows)
-        self._previous = loader._watch.waited(asked, self._previous)
-        return batch
-
-    def _refill(self) -> bool:
-        """Get the next batches, at least one; return False if there are none left. Raises what stands in the way."""
-        while not self._ready:
-            if self._error is not None:
-                raise self._error
-            if self._finished:
-                return False
-            if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
-                self._open_runs()
-            assert self._runs is not None
-            made = next(self._runs, None)
-            if made is None:
-                self._finished = True
-                return False
-            ready, self._error = self._batches.take(made)
-            self._ready.extend(ready)
-        return True
-
-    def _open_runs(self) -> None:
-        loader = self._loader
-        start = self._plan.normalise(self._cursor)
-        self._batches = Batches(
-            loader._fetcher,
-            self._order,
-            self._plan,
-            loader._faults,
-            batch_size=loader.batch_size,
-            drop_last=loader.drop_last,
-            begun=self._order.begun() | ({(start.epoch, start.position): start.outputs} if start.outputs else {}),
-            endless=self._pass.end_epoch is None,
-        )
-        self._runs = self._workers.open(partial(self._plan.cut, start, self._pass.end_epoch))
-
-    def _drop(self) -> None:
-        """Forget what was read ahead."""
-        runs, self._runs = self._runs, None
-        self._error = None
-        self._ready.clear()
-        if runs is not None and not isinstance(runs, map):
-            runs.close()
-
-
-def _listed(transforms: Transform | Sequence[Transform]) -> Sequence[Transform]:
-    if callable(transforms) or isinstance(transforms, (RandomMap, Filter, FlatMap, BatchMap, Pack)):
-        return (transforms,)
-    return tuple(transforms)
-
-
-def _unfold(
-    batch_sampler: BatchSampler, sampler: Sampler | None, batch_size: int, drop_last: bool, shuffle: bool
-) -> tuple[Sampler, int, bool]:
-    """Return the sampler, batch size and ``drop_last`` of a batch sampler.
-
-    Raises:
-      ValueError: One of these was given beside it.
-    """
-    if not isinstance(batch_sampler, BatchSampler):
-        raise TypeError(f"batch_sampler must be one of arrayfeed's, got {type(batch_sampler).__name__}")
-    if sampler is not None or batch_size != 1 or drop_last or shuffle:
-        raise ValueError("batch_sampler decides itself: give no sampler, batch_size, shuffle or drop_last beside it")
-    return batch_sampler.sampler, batch_sampler.batch_size or 1, batch_sampler.drop_last
-
-
-def _check_batches(batch_sampler: BatchSampler | None, fetcher: Fetcher, collate_fn: Callable[[list[Any]], Any] | None) -> None:
-    """Raise where batches are to be made in two ways at once."""
-    if isinstance(batch_sampler, BucketBatchSampler) and not fetcher.is_even:
-        raise ValueError(
-            "batches of like length cannot be kept full with Filter, FlatMap, pack or on_error='skip'; use "
-            "on_error='substitute', or filter the source"
-        )
-    if fetcher.chain.packing is not None and collate_fn is not None:
-        raise ValueError("pack makes the batches itself: give no collate_fn, but a BatchMap")
-
-
-def _check_count(name: str, value: int, *, at_least: int) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
-    if count < at_least or isinstance(value, bool):
-        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {at_least}")
-    return count
-
-
-def _check_source(source: object) -> None:
-    if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
-        raise TypeError(f"source needs __len__ and __getitem__; {type(source).__name__} has not both")
-    if isinstance(source, Mapping):
-        raise TypeError("source is a dict: of splits, perhaps; give the loader one of them")
-
-
-def _check_sampler(sampler: object, source: Source[Any], shuffle: bool, num_epochs: int | None) -> None:
-    """Raise for a sampler that would fail later, or silently mean something else."""
-    if not isinstance(sampler, Sampler):
-        raise TypeError(f"sampler must be one of arrayfeed's samplers, got {type(sampler).__name__}")
-    if shuffle:
-        raise ValueError("shuffle and sampler exclude each other: give the sampler shuffle=True instead")
-    if sampler.num_records != len(source):
-        raise ValueError(f"the sampler is made for {sampler.num_records} records, the source has {len(source)}")
-    if sampler.num_epochs not in (1, num_epochs):
-        raise ValueError(
-            f"the sampler has num_epochs={sampler.num_epochs}, the loader num_epochs={num_epochs}; give it to the loader"
-        )
-
-
-def _converter(output: str) -> Callable[[Any], Any] | None:
-    """Return what turns a NumPy batch into the wished kind; imports the framework now, not in the first batch."""
-    if output == "torch":
-        from .torch import to_torch
-
-        return to_torch
-    if output == "jax":
-        from .jax import to_jax
-
-        return to_jax
-    if output != "numpy":
-        raise ValueError(f"output must be 'numpy', 'torch' or 'jax', got {output!r}")
-    return None

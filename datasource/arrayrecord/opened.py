@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from typing import TYPE_CHECKING
 
 from .cache import GroupCache
 from .places import Places
 from .reader import ShardReader
+
+if TYPE_CHECKING:
+    from .first_reads import FirstReads
 
 __all__ = ["OpenShards"]
 
@@ -27,6 +31,7 @@ class OpenShards:
     def __init__(self) -> None:
         self.places = Places(0)
         self.cache = GroupCache()
+        self.first_reads: FirstReads | None = None
         self._readers: dict[int, ShardReader] = {}
         self._order: deque[int] = deque()
         #: Index of a shard -> its reader, or None.

@@ -26,7 +26,8 @@ import numpy as np
 from ..errors import DataError
 from ..features import FeaturesDict
 from ..manifest import FileEntry
-from .example_writer import ExampleWriter, ShardLimits
+from .example_writer import ExampleWriter
+from .limits import ShardLimits
 from .publish import sync
 from .shards import WrittenShard
 

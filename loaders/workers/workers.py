@@ -11,7 +11,8 @@ from ..fetch import Fetcher
 from ..order import Order
 from ..plan import Run
 from ..runs import Made, RunMaker
-from ..stats import StopWatch
+from ..telling.watch import Watch
+from .in_turn import InTurn
 from .prefetch import Prefetcher
 from .threads import ThreadPass
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .passes import WorkerPass
     from .pool import WorkerPool
 
-    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | map[Made]
+    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | InTurn[Made]
 
 __all__ = ["StartMethod", "WorkerType", "Workers"]
 
@@ -35,8 +36,8 @@ class Workers:
     Args:
       fetcher, order, watch: What makes batches, which ones, and what adds up the time it takes.
       count: 0 for none: then the work is done here, ahead in a thread unless ``prefetch_factor`` is 0.
-      kind, method, init, timeout_s: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn`` and ``timeout`` of
-        ``DataLoader``.
+      kind, method, init, timeout_s, pin_memory: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn``, ``timeout``
+        and ``pin_memory`` of ``DataLoader``.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -47,7 +48,7 @@ class Workers:
         self,
         fetcher: Fetcher,
         order: Order,
-        watch: StopWatch,
+        watch: Watch,
         *,
         count: int,
         kind: WorkerType,
@@ -55,6 +56,7 @@ class Workers:
         method: StartMethod | None,
         init: Callable[[int], None] | None,
         timeout_s: float,
+        pin_memory: bool = False,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
@@ -66,6 +68,7 @@ class Workers:
         self._method: StartMethod = method or "forkserver"
         self._init = init
         self._timeout_s = timeout_s
+        self._pin_memory = pin_memory
         self._pool: WorkerPool | None = None
         if count and kind == "process" and method != "fork":
             from .payload import check_picklable
@@ -80,13 +83,13 @@ class Workers:
             from .passes import WorkerPass
 
             return WorkerPass(self._open_pool(), cut, ahead=self._ahead, timeout_s=self._timeout_s)
-        makers = [RunMaker(self._fetcher, self._order, self._watch) for _ in range(max(1, self._count))]
+        makers = [RunMaker(self._fetcher, self._order, worker) for worker in range(max(1, self._count))]
         runs = cut(makers[0].max_batches)
         if self._count:
             return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
         if self._ahead:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
-        return map(makers[0].make, runs)
+        return InTurn(runs, makers[0].make)
 
     def close(self) -> None:
         """End the processes. May be called twice; the next pass starts new ones."""
@@ -105,6 +108,7 @@ class Workers:
                 method=self._method,
                 ahead=self._ahead,
                 watch=self._watch,
+                pin_memory=self._pin_memory,
             )
         return self._pool
 

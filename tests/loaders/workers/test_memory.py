@@ -22,7 +22,7 @@ from arrayfeed import DataLoader
 from arrayfeed.loaders.fetch import Fetcher
 from arrayfeed.loaders.order import Order
 from arrayfeed.loaders.plan import Run
-from arrayfeed.loaders.stats import StopWatch
+from arrayfeed.loaders.telling.watch import Watch
 from arrayfeed.loaders.workers.arena import Arena
 from arrayfeed.loaders.workers.packing import Unpacked, unpack
 from arrayfeed.loaders.workers.payload import Payload
@@ -220,7 +220,7 @@ def test_beyond_the_limit_batches_are_copied_and_that_is_said_once(caplog: pytes
         num_workers=1,
         method="forkserver",
         ahead=2,
-        watch=StopWatch(),
+        watch=Watch(),
         limit_bytes=10 * 8 * LARGE,
     )
     lane, number = pool.enter()
