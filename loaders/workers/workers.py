@@ -95,6 +95,18 @@ class Workers:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
         return InTurn(runs, makers[0].make)
 
+    def start(self) -> bool:
+        """Start processes, in the background; return whether there is anything to wait for."""
+        if not self._count or self._kind == "thread":
+            return False
+        self._open_pool()
+        return True
+
+    @property
+    def has_started(self) -> bool:
+        """Whether all are ready for work."""
+        return self._pool is not None and len(self._pool.pids) == self._count
+
     def close(self) -> None:
         """End the processes. May be called twice; the next pass starts new ones."""
         if self._pool is not None:
