@@ -100,6 +100,8 @@ class TFRecordSource(RecordSource):
         return record
 
     def gather(self, indices: Indices) -> Extents:
+        if self._closed:
+            raise ValueError(f"{self!r} is closed")
         if not indices.size:
             return Extents.joined([])
         numbers = np.searchsorted(self._end_array, indices, side="right")
@@ -149,9 +151,10 @@ class TFRecordSource(RecordSource):
 
     def _map(self, number: int) -> Bytes:
         """Return the bytes of a file; maps it the first time. Two threads may map it twice: the second time is forgotten."""
+        files = self._mapped  # before looking: what is mapped for a source that is closed meanwhile goes into the old list
         if self._closed:
             raise ValueError(f"{self!r} is closed")
-        known = self._mapped[number]
+        known = files[number]
         if known is not None:
             return known
         path = self._shards[number].path
@@ -163,7 +166,7 @@ class TFRecordSource(RecordSource):
                 path,
             )
         mapped = np.empty(0, np.uint8) if file.mapping is None else file.mapping
-        self._mapped[number] = mapped
+        files[number] = mapped
         self._bases[number] = mapped.ctypes.data
         return mapped
 

@@ -66,6 +66,7 @@ class FileStore(Store):
     # -- the file -------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        self.__del__()  # a forked child's copy of its parent's
         try:
             self._file = open(self.path, "r+b" if os.path.exists(self.path) else "x+b", buffering=0)
         except FileExistsError:
@@ -216,6 +217,10 @@ class FileStore(Store):
 
     def close(self) -> None:
         with self.lock:
+            self._file.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
             self._file.close()
 
 
