@@ -8,11 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..datasource.source import Source
-from ..samplers import IndexSampler, Sampler
+from ..samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions
 from .fetch import Fetcher, describe_source
+from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
 from .mask import BatchMask
 from .order import Order
 from .output import Output, OutputOptions
@@ -25,6 +26,7 @@ from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
     import jax
+    import numpy as np
     import torch
 
     from .workers.workers import Passing
@@ -136,7 +138,35 @@ class DataLoader:
             init=worker_init_fn,
             timeout_s=timeout,
             pin_memory=pin_memory,
+            seed=seed,
         )
+
+    @classmethod
+    def from_callable(
+        cls,
+        function: Callable[[int, np.random.Generator], Any],
+        *,
+        steps: int | None = None,
+        seed: int = 0,
+        shard: ShardOptions | None = None,
+        **options: Unpack[FunctionOptions],
+    ) -> DataLoader:
+        """Return a loader whose batches are ``function(step, rng)``, made ahead as all batches are, in the order of the steps.
+
+        Batch ``step`` depends on the function, ``seed`` and ``step`` alone, whoever makes it, and the state is the next step.
+        Each ``for`` begins with step 0 again, unless a state was loaded.
+
+        Args:
+          function: Returns a batch. Called in workers, where there are any.
+          steps: How many there are, ``>= 1``; None goes on for ever.
+          seed: Any integer; decides what ``rng`` draws.
+          shard: This rank and the number of ranks, which take turns with the steps.
+          options: ``num_workers``, ``output`` and others that mean the same as for any loader.
+        """
+        source = FunctionSource(function, ENDLESS if steps is None else _check_count("steps", steps, at_least=1), seed)
+        order = SequentialSampler(len(source), shard=shard)
+        num_epochs = 1 if steps is not None else None
+        return cls(source, sampler=order, collate_fn=take_only, num_epochs=num_epochs, seed=seed, **options)
 
     def __len__(self) -> int:
         if self.num_epochs is None:
