@@ -76,13 +76,15 @@ class ArraySource(BaseSource[Any]):
 
     def _open(self) -> _Opened:
         # No lock: threads that come at the same time open the files twice, and one of the two mappings is dropped.
-        if self._closed:
-            raise ValueError(f"{self!r} is closed")
+        self._refuse_closed()
         self._opened = opened = self._load()
-        if self._closed:  # meanwhile
+        self._refuse_closed()  # closed meanwhile: nothing may stay open
+        return opened
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
             self._opened = None
             raise ValueError(f"{self!r} is closed")
-        return opened
 
     def _load(self) -> _Opened:
         nested = map_structure(lambda leaf: leaf if isinstance(leaf, np.ndarray) else leaf.open(), self._given)

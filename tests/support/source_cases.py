@@ -112,7 +112,11 @@ def decoded_tfrecords(folder: Path) -> Made:
             values["name"] = [b"n%d" % k]
         records.append(serialize_example(values))
         elements.append({"name": values.get("name", [b"?"])[0], "number": k, "weights": values["weights"]})
-    fields: dict[str, Any] = {"number": Field(np.int64), "weights": Field(np.float32, (None,)), "name": Field(bytes, default=b"?")}
+    fields: dict[str, Any] = {
+        "number": Field(np.int64),
+        "weights": Field(np.float32, (None,)),
+        "name": Field(bytes, default=b"?"),
+    }
     return TFRecordSource(write_tfrecord(folder / "train", records)).decode(fields, name="train"), elements
 
 
@@ -125,7 +129,9 @@ def columns() -> dict[str, Any]:
 
 
 def rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{name: str(column[k]) if column.dtype.kind == "U" else column[k] for name, column in columns.items()} for k in range(40)]
+    return [
+        {name: str(column[k]) if column.dtype.kind == "U" else column[k] for name, column in columns.items()} for k in range(40)
+    ]
 
 
 def arrays(folder: Path) -> Made:

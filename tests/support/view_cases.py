@@ -121,11 +121,13 @@ VIEW_CASES: dict[str, Case] = {
         lambda s: [s[::-1][k] for k in range(1, 60, 2)][3:-2][::-2],
     ),
     "map": view(one_file(), lambda s: s.map(len), lambda e: [*map(len, e)]),
-    "map of examples": view(examples(), lambda s: s.map(add_length).map(operator.itemgetter("image", "length")), lambda e: [
-        (each["image"], len_of_text(each)) for each in e
-    ]),
+    "map of examples": view(
+        examples(),
+        lambda s: s.map(add_length).map(operator.itemgetter("image", "length")),
+        lambda e: [(each["image"], len_of_text(each)) for each in e],
+    ),
     "concatenation": joined,
-    "sum of examples": view(examples(), lambda s: s[3:] + s.select([0, 2, 2]), lambda e: e[3:] + [e[0], e[2], e[2]]),
+    "sum of examples": view(examples(), lambda s: s[3:] + s.select([0, 2, 2]), lambda e: [*e[3:], e[0], e[2], e[2]]),
     "zip": side_by_side,
     "zip by name": named,
     "enumeration": view(one_file(), lambda s: s.enumerate(5), lambda e: [*enumerate(e, 5)]),
@@ -143,4 +145,3 @@ VIEW_CASES: dict[str, Case] = {
     "cache of arrays in a file": cached_in_a_file(arrays),
     "deep": view(examples(), deep, deep_list),
 }
-
