@@ -115,13 +115,13 @@ def read_npy_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, 
     shape, fortran_order, dtype = _HEADERS[version](file)
     expected = file.tell() - start + math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
-        raise _ObjectsError
+        raise _ObjectsError("it holds Python objects, and loading those can run any code")
     if min(shape, default=0) < 0 or expected > size:
         raise ValueError(f"its header says {dtype} of shape {shape}, which takes {expected} bytes; it has {size}")
     return shape, fortran_order, dtype
 
 
-class _ObjectsError(Exception):
+class _ObjectsError(ValueError):
     pass
 
 
