@@ -38,6 +38,8 @@ class FunctionOptions(TypedDict, total=False):
     device: torch.device | str | int | None
     sharding: jax.sharding.Sharding | None
     prefetch_to_device: int
+    warn_waiting: float | None
+    progress: bool
 
 
 class FunctionSource(BaseSource[Any]):

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,6 +22,9 @@ from .plan import BatchPlan, Cursor
 from .progress import Progress
 from .state import place_of, read_state, write_state
 from .telling import LoaderStats
+from .telling.bar import with_bar
+from .telling.report import format_html, format_report
+from .telling.waiting import WaitingWarning
 from .telling.watch import Watch
 from .workers import StartMethod, Workers, WorkerType
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     import jax
     import numpy as np
     import torch
+    from matplotlib.figure import Figure
 
     from .workers.workers import Passing
 
@@ -69,6 +74,8 @@ class DataLoader:
       prefetch_to_device: So many batches are on their way to ``device`` or ``sharding`` while one is in use.
       mask: A key under which each batch, a dict, tells which of its examples count: bool, ``[batch_size]``, False where a
         sampler with ``tail="pad"`` repeats an example. So sums over all ranks are those of one.
+      warn_waiting: Log a warning, once, if training has waited for more than this share of its time, after 10 s; None for none.
+      progress: Whether each pass draws a progress bar; needs tqdm.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
     What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
@@ -106,6 +113,8 @@ class DataLoader:
         sharding: jax.sharding.Sharding | None = None,
         prefetch_to_device: int = 2,
         mask: str | None = None,
+        warn_waiting: float | None = 0.2,
+        progress: bool = False,
     ) -> None:
         self.dataset = source
         self.batch_size = _check_count("batch_size", batch_size, at_least=1)
@@ -126,7 +135,9 @@ class DataLoader:
         self._progress = Progress(
             place_of(sampler), num_epochs=self.num_epochs, batch_size=self.batch_size, shard=sampler.shard
         )
-        self._watch = Watch()
+        self._watch = Watch(self.num_workers, worker_type)
+        self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
+        self._draws_bar = progress
         self._workers = Workers(
             Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
             Order(sampler),
@@ -178,7 +189,12 @@ class DataLoader:
             # Lightning and others set the sampler's epoch, and mean the loader's.
             self._sampler_epoch = self.sampler.epoch
             self._progress.set_epoch(self._sampler_epoch)
-        return _LoaderIterator(self)
+        batches = _LoaderIterator(self)
+        if not self._draws_bar:
+            return batches
+        begun, size = batches.begun, self._plan.batches_per_epoch
+        total = None if self.num_epochs is None else len(self)
+        return with_bar(batches, total=total, initial=begun.epoch * size + begun.position // self.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -213,8 +229,24 @@ class DataLoader:
         self._workers.close()
 
     def stats(self) -> LoaderStats:
-        """Return what was delivered so far, and how long training waited for it."""
+        """Return what was delivered so far, how long training waited for it, and where the time went."""
         return self._watch.read()
+
+    def report(self) -> str:
+        """Return the same as tables to print, with the bottleneck named and what to change."""
+        return format_report(self.stats())
+
+    def plot(self) -> Figure:
+        """Return a picture of the last few thousand runs of batches: who made them when, and when training waited.
+
+        Needs matplotlib; no window opens. ``figure.savefig("loading.png")`` writes it.
+        """
+        from .telling.plot import plot_timeline
+
+        return plot_timeline(self._watch)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
 
     def __repr__(self) -> str:
         return f"DataLoader({describe_source(self.dataset)}, batch_size={self.batch_size}, sampler={self.sampler!r})"
@@ -231,6 +263,11 @@ class _LoaderIterator(Iterator[Any]):
         self._converted: deque[tuple[Any, Cursor, int]] = deque()
         self._error: Exception | None = None
         self._begin()
+
+    @property
+    def begun(self) -> Cursor:
+        """How far the pass was when it began: whole epochs of it, and positions."""
+        return Cursor(self._pass.start.epoch - self._pass.anchor.first_epoch, self._pass.start.position)
 
     def _begin(self) -> None:
         self._pass = self._loader._progress.begin()
@@ -309,6 +346,8 @@ class _LoaderIterator(Iterator[Any]):
             bounds = made.run.bounds
             self._error = made.error
             self._loader._watch.refilled(made.times, bounds[len(made.batches)] - bounds[0], queued)
+            if self._loader._warning is not None:
+                self._loader._warning.look(self._loader._watch)
             for batch, (start, stop) in zip(made.batches, pairwise(bounds), strict=False):
                 self._fetched = Cursor(made.run.epoch, stop)
                 self._ready.append((batch, self._fetched, stop - start))
