@@ -48,10 +48,17 @@ class DataLoader:
       batch_size: Examples in a batch, ``>= 1``.
       shuffle: Whether each epoch is a new permutation of all records. Not together with ``sampler``.
       sampler: The order, where ``shuffle`` is not enough: one of this library's samplers.
-      transforms: A function of an example, or several, applied in turn.
-      seed: Any integer; decides the shuffle, with the epoch.
+      batch_sampler: The batches, where their size is not one number: ``BucketBatchSampler``. Then no ``batch_size``,
+        ``shuffle``, ``sampler`` or ``drop_last``.
+      transforms: A function of an example, or several, applied in turn; ``RandomMap``, ``Filter``, ``FlatMap``, ``pack`` and
+        ``BatchMap`` among them. Batches stay full whatever is left out.
+      seed: Any integer; decides the shuffle and the random numbers of transforms, with the epoch.
       drop_last: Leave out an epoch's last batch where it is short, so that all have the same shape.
-      collate_fn: List of examples -> batch, in place of stacking.
+      collate_fn: List of examples -> batch, in place of stacking; ``collate`` makes one that pads, or keeps lists.
+      on_error: What is done where a record cannot be read or a transform raises: ``"raise"``; ``"skip"`` leaves the record out;
+        ``"substitute"`` takes another one of the same epoch, by a hash; a function of error and record index returns the
+        example to take, as the transforms would, or ``SKIP``. ``skipped`` lists them. Batches stay full.
+      max_errors: More failed records than this raise ``TooManyErrors``; None allows any number.
       num_epochs: Epochs in a pass; None is endless.
       num_workers: Processes or threads that make batches; 0 works in this process, ahead in one thread. The batches are the
         same for any number.
@@ -81,7 +88,8 @@ class DataLoader:
     again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
-    and with a note that names the record. Nothing is lost: the next ``next`` tries the same batch again.
+    and with notes that name record and file, and how to see it again. Nothing is lost: the next ``next`` tries the same batch
+    again.
     """
 
     def __init__(
