@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,8 +91,14 @@ def listed(pieces: Sequence[Piece]) -> list[Any]:
         if isinstance(piece.rows, list):
             examples += piece.rows[piece.start : piece.stop]
         else:
-            examples += [map_structure(lambda leaf: leaf[row], piece.rows) for row in range(piece.start, piece.stop)]  # noqa: B023
+            examples += [map_structure(partial(_take, row=row), piece.rows) for row in range(piece.start, piece.stop)]
     return examples
+
+
+def _take(leaf: npt.NDArray[Any], row: int) -> Any:
+    value = leaf[row]
+    # An int, as it most likely was: beside others beyond 63 bits it is stacked as one.
+    return int(value) if type(value) is np.int64 else value
 
 
 def _cut(piece: Piece) -> Columns:

@@ -6,13 +6,20 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
+<<<<<<< HEAD
 from typing import TYPE_CHECKING, Any, Literal, Unpack
+=======
+from typing import TYPE_CHECKING, Any, Unpack
+>>>>>>> main
 
 from ..datasource.source import Source
 from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
 from ..samplers.keys import seed_as_json
 from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
+<<<<<<< HEAD
 from .auto import Choice, open_auto
+=======
+>>>>>>> main
 from .fetch import Fetcher, describe_source
 from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
 from .iterator import LoaderIterator
@@ -56,10 +63,17 @@ class DataLoader:
       batch_size: Examples in a batch, ``>= 1``.
       shuffle: Whether each epoch is a new permutation of all records. Not together with ``sampler``.
       sampler: The order, where ``shuffle`` is not enough: one of this library's samplers.
-      transforms: A function of an example, or several, applied in turn.
-      seed: Any integer; decides the shuffle, with the epoch.
+      batch_sampler: The batches, where their size is not one number: ``BucketBatchSampler``. Then no ``batch_size``,
+        ``shuffle``, ``sampler`` or ``drop_last``.
+      transforms: A function of an example, or several, applied in turn; ``RandomMap``, ``Filter``, ``FlatMap``, ``pack`` and
+        ``BatchMap`` among them. Batches stay full whatever is left out.
+      seed: Any integer; decides the shuffle and the random numbers of transforms, with the epoch.
       drop_last: Leave out an epoch's last batch where it is short, so that all have the same shape.
-      collate_fn: List of examples -> batch, in place of stacking.
+      collate_fn: List of examples -> batch, in place of stacking; ``collate`` makes one that pads, or keeps lists.
+      on_error: What is done where a record cannot be read or a transform raises: ``"raise"``; ``"skip"`` leaves the record out;
+        ``"substitute"`` takes another one of the same epoch, by a hash; a function of error and record index returns the
+        example to take, as the transforms would, or ``SKIP``. ``skipped`` lists them. Batches stay full.
+      max_errors: More failed records than this raise ``TooManyErrors``; None allows any number.
       num_epochs: Epochs in a pass; None is endless.
       num_workers: Processes or threads that make batches; 0 works in this process, ahead in one thread. The batches are the
         same for any number. ``"auto"`` tries in the first pass what is fastest, on batches that are delivered all the same;
@@ -92,7 +106,8 @@ class DataLoader:
     again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
-    and with a note that names the record. Nothing is lost: the next ``next`` tries the same batch again.
+    and with notes that name record and file, and how to see it again. Nothing is lost: the next ``next`` tries the same batch
+    again.
     """
 
     def __init__(
@@ -150,6 +165,7 @@ class DataLoader:
         self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
         self._faults = FaultList(None if max_errors is None else check_count("max_errors", max_errors, at_least=0))
         self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
+<<<<<<< HEAD
         self._watch = Watch(count or 0, worker_type)
         self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
         self._draws_bar = progress
@@ -157,6 +173,17 @@ class DataLoader:
             Workers,
             self._fetcher,
             watch=self._watch,
+=======
+        self._watch = Watch(self.num_workers, worker_type)
+        self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
+        self._draws_bar = progress
+        self._make_workers = partial(
+            Workers,
+            self._fetcher,
+            watch=self._watch,
+            count=self.num_workers,
+            kind=worker_type,
+>>>>>>> main
             prefetch_factor=self.prefetch_factor,
             method=multiprocessing_context,
             init=worker_init_fn,
@@ -221,9 +248,15 @@ class DataLoader:
         batches = LoaderIterator(self)
         if not self._draws_bar:
             return batches
+        counted = self._fetcher.is_even and self.num_epochs is not None
         begun, size = batches.begun, self._plan.batches_per_epoch
+<<<<<<< HEAD
         total = None if self.num_epochs is None or not self._fetcher.is_even else len(self)
         return with_bar(batches, total=total, initial=begun.epoch * size + begun.position // self.batch_size)
+=======
+        done = begun.epoch * size + begun.position // self.batch_size
+        return with_bar(batches, total=len(self) if counted else None, initial=done)
+>>>>>>> main
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -299,6 +332,12 @@ class DataLoader:
 
         return plot_timeline(self._watch)
 
+<<<<<<< HEAD
+=======
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
+
+>>>>>>> main
     def _make_pace(self, sampler: Sampler | None = None) -> Pace:
         """Return how ranks move on together, in the order of ``sampler``, or else of the loader's own."""
         sampler = sampler or self.sampler
@@ -333,8 +372,11 @@ class DataLoader:
             self._workers.close()
             self._set_order(left)
 
+<<<<<<< HEAD
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
 
+=======
+>>>>>>> main
     def __repr__(self) -> str:
         return f"DataLoader({describe_source(self.dataset)}, batch_size={self.batch_size}, sampler={self.sampler!r})"
