@@ -61,7 +61,9 @@ class DataLoader:
     or view looks at it any more; after a ``fork``, child and parent must not both use a batch from before it.
 
     Worker processes start with the first batch and live as long as the loader, over all passes: ``close`` ends them, and so
-    do garbage collection and the end of this process, however it ends. One that dies is replaced, and its batches are made
+    do garbage collection and the end of this process, however it ends. At the end of a pass they go on with the first batches
+    of the next, so that it starts at once; threads do from the second pass on. What the next pass turns out not to need, after
+    ``set_epoch`` or ``load_state_dict``, is thrown away. One that dies is replaced, and its batches are made
     again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
@@ -218,23 +220,32 @@ class _LoaderIterator(Iterator[Any]):
         while not self._ready:
             if self._error is not None:
                 raise self._error
-            if self._finished:
+            if self._finished or self._is_at_end():
                 return False
             if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
                 self._runs = self._open_runs()
-            made = next(self._runs, None)
-            if made is None:
-                self._finished = True
-                return False
+            made = next(self._runs)
             self._error = made.error
             for batch, (start, stop) in zip(made.batches, pairwise(made.run.bounds), strict=False):
                 self._ready.append((batch, Cursor(made.run.epoch, stop), stop - start))
         return True
 
+    def _is_at_end(self) -> bool:
+        """Whether no batch of the pass is left; what was made of the next one is handed back then."""
+        plan, end_epoch = self._loader._plan, self._pass.end_epoch
+        following = plan.normalise(self._cursor)
+        if end_epoch is None or (following.epoch < end_epoch and plan.batches_per_epoch):
+            return False
+        self._finished = True
+        if self._runs is not None:
+            self._loader._workers.keep(self._runs, following)
+            self._runs = None
+        return True
+
     def _open_runs(self) -> Passing:
         loader = self._loader
         start = loader._plan.normalise(self._cursor)
-        return loader._workers.open(partial(loader._plan.cut, start, self._pass.end_epoch))
+        return loader._workers.open(start, self._pass.end_epoch, partial(loader._plan.cut, start))
 
     def _drop(self) -> None:
         """Forget what was read ahead."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ...samplers import Sampler
 from ..fetch import Fetcher
-from ..plan import Run
+from ..plan import Cursor, Run
 from ..runs import Made, RunMaker
 from ..stats import StopWatch
+from .interrupts import postponed
 from .prefetch import Prefetcher
 from .threads import ThreadPass
 
@@ -31,6 +33,10 @@ _MAX_WORKERS = 1024
 
 class Workers:
     """The workers of one loader. Processes start with the first pass and serve all; threads live as long as a pass.
+
+    What is made ahead does not stop where a pass ends: processes go on with the epoch after it, for the pass that comes next
+    (``keep``). Threads do so from the second pass on, since a first one may be the only one, and nobody expects functions
+    of his to be called in his own process after the loop.
 
     Args:
       fetcher, sampler, watch: What makes batches, which ones, and what adds up the time it takes.
@@ -67,6 +73,8 @@ class Workers:
         self._init = init
         self._timeout_s = timeout_s
         self._pool: WorkerPool | None = None
+        self._ended = False
+        self._kept: tuple[Cursor, Passing] | None = None
         if count and kind == "process" and method != "fork":
             from .payload import check_picklable
 
@@ -74,39 +82,83 @@ class Workers:
             # The source is looked at when it is sent: pickling one that holds its data takes a while.
             check_picklable({name: part for name, part in parts.items() if name != "source"})
 
-    def open(self, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> Passing:
-        """Begin to make the runs that ``cut(max_batches)`` gives; return them, in that order."""
+    def open(self, start: Cursor, end_epoch: int | None, cut: Callable[..., Iterator[Run]]) -> Passing:
+        """Begin to make the runs of a pass, or go on where ``keep`` left off; return them, in order.
+
+        Args:
+          start: Where the pass begins, a place that has a batch.
+          end_epoch: The epoch it ends before, None for an endless one. More may come: the next pass's, never asked for here.
+          cut: ``plan.cut`` but for its last argument, ``max_batches``, and with ``end_epoch`` as the first.
+        """
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            if kept[0] == start and not _is_stale(kept[1]):
+                return kept[1]
+            _close(kept[1])
+        cut_on = partial(cut, None if self._goes_on else end_epoch)
         if self._count and self._kind == "process":
             from .passes import WorkerPass
 
-            return WorkerPass(self._open_pool(), cut, ahead=self._ahead, timeout_s=self._timeout_s)
+            return WorkerPass(self._open_pool(), cut_on, ahead=self._ahead, timeout_s=self._timeout_s)
         makers = [RunMaker(self._fetcher, self._sampler, self._watch) for _ in range(max(1, self._count))]
-        runs = cut(makers[0].max_batches)
+        runs = cut_on(makers[0].max_batches)
         if self._count:
             return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
         if self._ahead:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
         return map(makers[0].make, runs)
 
+    def keep(self, runs: Passing, following: Cursor) -> None:
+        """Take back the runs of a pass that has come to its end, for one that starts at ``following``."""
+        self._drop_kept()
+        if self._goes_on:
+            self._kept = following, runs
+        else:
+            _close(runs)
+        self._ended = True
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._ended or (self._count > 0 and self._kind == "process")
+
+    def _drop_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            _close(kept[1])
+
     def close(self) -> None:
-        """End the processes. May be called twice; the next pass starts new ones."""
+        """End the processes, and what was made ahead. May be called twice; the next pass starts new ones."""
+        self._drop_kept()
         if self._pool is not None:
             self._pool.close()
             self._pool = None
 
     def _open_pool(self) -> WorkerPool:
         if self._pool is None or not self._pool.alive:
-            from .payload import Payload
-            from .pool import WorkerPool
-
-            self._pool = WorkerPool(
-                Payload(self._fetcher, self._sampler, self._init),
-                num_workers=self._count,
-                method=self._method,
-                ahead=self._ahead,
-                watch=self._watch,
-            )
+            with postponed():
+                self._pool = self._make_pool()
         return self._pool
+
+    def _make_pool(self) -> WorkerPool:
+        from .payload import Payload
+        from .pool import WorkerPool
+
+        return WorkerPool(
+            Payload(self._fetcher, self._sampler, self._init),
+            num_workers=self._count,
+            method=self._method,
+            ahead=self._ahead,
+            watch=self._watch,
+        )
+
+
+def _is_stale(runs: Passing) -> bool:
+    return not isinstance(runs, map) and runs.stale
+
+
+def _close(runs: Passing) -> None:
+    if not isinstance(runs, map):
+        runs.close()
 
 
 def _check(count: int, kind: str, prefetch_factor: int, method: str | None, timeout_s: float) -> None:
