@@ -55,6 +55,11 @@ class Fetcher:
         """Whether several batches are cheaper made in one go."""
         return self._read_batches is not None
 
+    @property
+    def is_divisible(self) -> bool:
+        """Whether a batch is the same when parts of it are made by themselves and put together."""
+        return self._collate is stack
+
     def fetch(self, indices: Indices) -> Any:
         """Return one batch of the records at ``indices``."""
         if self._read_batch is not None:

@@ -14,6 +14,7 @@ from ..plan import Cursor, Run
 from ..runs import Made, RunMaker
 from ..stats import StopWatch
 from .interrupts import postponed
+from .parts import PartedPass, divide_first
 from .prefetch import Prefetcher
 from .threads import ThreadPass
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .passes import WorkerPass
     from .pool import WorkerPool
 
-    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | map[Made]
+    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | PartedPass | map[Made]
 
 __all__ = ["StartMethod", "WorkerType", "Workers"]
 
@@ -29,6 +30,8 @@ WorkerType = Literal["process", "thread"]
 StartMethod = Literal["forkserver", "spawn", "fork"]
 
 _MAX_WORKERS = 1024
+#: Of batches known to take less, not even the first is made in parts: putting it together would take as long.
+_WORTH_DIVIDING_S = 0.005
 
 
 class Workers:
@@ -97,16 +100,38 @@ class Workers:
             _close(kept[1])
         cut_on = partial(cut, None if self._goes_on else end_epoch)
         if self._count and self._kind == "process":
-            from .passes import WorkerPass
-
-            return WorkerPass(self._open_pool(), cut_on, ahead=self._ahead, timeout_s=self._timeout_s)
+            return self._open_processes(cut_on)
         makers = [RunMaker(self._fetcher, self._sampler, self._watch) for _ in range(max(1, self._count))]
         runs = cut_on(makers[0].max_batches)
         if self._count:
-            return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
+            return self._open_threads(runs, makers)
         if self._ahead:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
         return map(makers[0].make, runs)
+
+    def _open_threads(self, runs: Iterator[Run], makers: list[RunMaker]) -> Passing:
+        works = [maker.make for maker in makers]
+        if not self._divides:
+            return ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
+        first, parts, runs = divide_first(runs, self._count)
+        spare = RunMaker(self._fetcher, self._sampler, self._watch)
+        by_all = ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
+        return PartedPass(by_all, first, parts, spare.make)
+
+    def _open_processes(self, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> Passing:
+        from .passes import WorkerPass
+
+        pool = self._open_pool()
+        runs = cut(pool.max_batches)
+        if not self._divides or 0 < pool.seconds_per_batch < _WORTH_DIVIDING_S:
+            return WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
+        first, parts, runs = divide_first(runs, self._count)
+        by_all = WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
+        return PartedPass(by_all, first, parts, by_all.make)
+
+    @property
+    def _divides(self) -> bool:
+        return self._count > 1 and self._fetcher.is_divisible
 
     def keep(self, runs: Passing, following: Cursor) -> None:
         """Take back the runs of a pass that has come to its end, for one that starts at ``following``."""
