@@ -15,6 +15,7 @@ from ...datasource.columns import StructureError
 from ...datasource.structure import merge, walk
 from ..plan import Run
 from ..runs import Made
+from ..telling.times import Times
 from .threads import ThreadPass
 
 if TYPE_CHECKING:
@@ -46,13 +47,18 @@ class PartedPass(Iterator[Made]):
         """Whether it cannot go on; see the pass that makes the parts."""
         return self._runs.stale
 
+    @property
+    def ready(self) -> int:
+        """How many runs wait to be asked for."""
+        return self._runs.ready if self._first is None else 0
+
     def __next__(self) -> Made:
         if self._first is None:
             return next(self._runs)
         first, self._first = self._first, None
         made = [next(self._runs) for _ in range(self._parts)]
         whole = None if any(part.error for part in made) else join([part.batches[0] for part in made])
-        return self._make(first) if whole is None else Made(first, [whole], None)
+        return self._make(first) if whole is None else Made(first, [whole], None, Times.joined([part.times for part in made]))
 
     def close(self) -> None:
         """End it. May be called twice."""

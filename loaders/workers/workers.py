@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ...samplers import Sampler
 from ..fetch import Fetcher
+from ..order import Order
 from ..plan import Cursor, Run
 from ..runs import Made, RunMaker
-from ..stats import StopWatch
+from ..telling.watch import Watch
+from .in_turn import InTurn
 from .interrupts import postponed
 from .parts import PartedPass, divide_first
+from .payload import Payload, check_picklable
 from .prefetch import Prefetcher
 from .threads import ThreadPass
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from .passes import WorkerPass
     from .pool import WorkerPool
 
-    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | PartedPass | map[Made]
+    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | PartedPass | InTurn[Made]
 
 __all__ = ["StartMethod", "WorkerType", "Workers"]
 
@@ -42,10 +44,11 @@ class Workers:
     of his to be called in his own process after the loop.
 
     Args:
-      fetcher, sampler, watch: What makes batches, which ones, and what adds up the time it takes.
+      fetcher, order, watch: What makes batches, which ones, and what adds up the time it takes.
       count: 0 for none: then the work is done here, ahead in a thread unless ``prefetch_factor`` is 0.
-      kind, method, init, timeout_s: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn`` and ``timeout`` of
-        ``DataLoader``.
+      kind, method, init, timeout_s, pin_memory: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn``, ``timeout``
+        and ``pin_memory`` of ``DataLoader``.
+      seed: What workers' own seeds come from.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -55,8 +58,8 @@ class Workers:
     def __init__(
         self,
         fetcher: Fetcher,
-        sampler: Sampler,
-        watch: StopWatch,
+        order: Order,
+        watch: Watch,
         *,
         count: int,
         kind: WorkerType,
@@ -64,10 +67,12 @@ class Workers:
         method: StartMethod | None,
         init: Callable[[int], None] | None,
         timeout_s: float,
+        pin_memory: bool = False,
+        seed: int = 0,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
-        self._sampler = sampler
+        self._order = order
         self._watch = watch
         self._count = count
         self._kind = kind
@@ -75,12 +80,12 @@ class Workers:
         self._method: StartMethod = method or "forkserver"
         self._init = init
         self._timeout_s = timeout_s
+        self._pin_memory = pin_memory
+        self._seed = seed
         self._pool: WorkerPool | None = None
         self._ended = False
         self._kept: tuple[Cursor, Passing] | None = None
         if count and kind == "process" and method != "fork":
-            from .payload import check_picklable
-
             parts = {**fetcher.parts(), "worker_init_fn": init}
             # The source is looked at when it is sent: pickling one that holds its data takes a while.
             check_picklable({name: part for name, part in parts.items() if name != "source"})
@@ -89,34 +94,35 @@ class Workers:
         """Begin to make the runs of a pass, or go on where ``keep`` left off; return them, in order.
 
         Args:
-          start: Where the pass begins, a place that has a batch.
+          start: Where the pass begins; there is a batch.
           end_epoch: The epoch it ends before, None for an endless one. More may come: the next pass's, never asked for here.
-          cut: ``plan.cut`` but for its last argument, ``max_batches``, and with ``end_epoch`` as the first.
+          cut: ``plan.cut`` but for ``end_epoch`` and ``max_batches``.
         """
         kept, self._kept = self._kept, None
         if kept is not None:
-            if kept[0] == start and not _is_stale(kept[1]):
+            if kept[0] == start and not kept[1].stale:
                 return kept[1]
-            _close(kept[1])
-        cut_on = partial(cut, None if self._goes_on else end_epoch)
+            kept[1].close()
+        cut = partial(cut, None if self._goes_on else end_epoch)
         if self._count and self._kind == "process":
-            return self._open_processes(cut_on)
-        makers = [RunMaker(self._fetcher, self._sampler, self._watch) for _ in range(max(1, self._count))]
-        runs = cut_on(makers[0].max_batches)
+            return self._open_processes(cut)
+        payload = self._make_payload()
+        infos = [payload.describe(worker) for worker in range(self._count)]
+        makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [RunMaker(self._fetcher, self._order)]
+        runs = cut(makers[0].max_batches)
         if self._count:
             return self._open_threads(runs, makers)
         if self._ahead:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
-        return map(makers[0].make, runs)
+        return InTurn(runs, makers[0].make)
 
     def _open_threads(self, runs: Iterator[Run], makers: list[RunMaker]) -> Passing:
         works = [maker.make for maker in makers]
         if not self._divides:
             return ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
         first, parts, runs = divide_first(runs, self._count)
-        spare = RunMaker(self._fetcher, self._sampler, self._watch)
         by_all = ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
-        return PartedPass(by_all, first, parts, spare.make)
+        return PartedPass(by_all, first, parts, RunMaker(self._fetcher, self._order).make)
 
     def _open_processes(self, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> Passing:
         from .passes import WorkerPass
@@ -139,7 +145,7 @@ class Workers:
         if self._goes_on:
             self._kept = following, runs
         else:
-            _close(runs)
+            runs.close()
         self._ended = True
 
     @property
@@ -149,7 +155,7 @@ class Workers:
     def _drop_kept(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
-            _close(kept[1])
+            kept[1].close()
 
     def close(self) -> None:
         """End the processes, and what was made ahead. May be called twice; the next pass starts new ones."""
@@ -165,25 +171,19 @@ class Workers:
         return self._pool
 
     def _make_pool(self) -> WorkerPool:
-        from .payload import Payload
         from .pool import WorkerPool
 
         return WorkerPool(
-            Payload(self._fetcher, self._sampler, self._init),
+            self._make_payload(),
             num_workers=self._count,
             method=self._method,
             ahead=self._ahead,
             watch=self._watch,
+            pin_memory=self._pin_memory,
         )
 
-
-def _is_stale(runs: Passing) -> bool:
-    return not isinstance(runs, map) and runs.stale
-
-
-def _close(runs: Passing) -> None:
-    if not isinstance(runs, map):
-        runs.close()
+    def _make_payload(self) -> Payload:
+        return Payload(self._fetcher, self._order, self._init, self._count, self._seed)
 
 
 def _check(count: int, kind: str, prefetch_factor: int, method: str | None, timeout_s: float) -> None:
