@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..datasource.tasks import count_cpus
-from .plan import Run
+from .plan import Cursor, Run
 from .runs import Made
 from .telling.watch import Watch
 from .workers import Workers, WorkerType
@@ -134,11 +134,19 @@ class AutoWorkers:
             self._made[way] = self._make(way)
         return self._made[way]
 
-    def open(self, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> Passing | Trial:
+    def open(self, start: Cursor, end_epoch: int | None, cut: Callable[..., Iterator[Run]]) -> Passing | Trial:
         """Begin to make runs as ``Workers.open`` does, in several ways by turns while none is chosen."""
         if self.choice.chosen is not None:
-            return self.of(self.choice.chosen).open(cut)
-        return Trial(self, cut)
+            return self.of(self.choice.chosen).open(start, end_epoch, cut)
+        return Trial(self, start, partial(cut, end_epoch))
+
+    def keep(self, runs: Passing | Trial, following: Cursor) -> None:
+        """Take back the runs of a pass that has come to its end; see ``Workers.keep``."""
+        if isinstance(runs, Trial):
+            runs.close()  # it has made nothing of what follows
+        else:
+            assert self.choice.chosen is not None
+            self.of(self.choice.chosen).keep(runs, following)
 
     def close(self) -> None:
         """End what was started."""
@@ -154,14 +162,15 @@ class AutoWorkers:
 
 def open_auto(make: Callable[..., Workers], choice: Choice, *, order: Order) -> AutoWorkers:
     """Return workers to be found out; ``make`` is ``Workers`` but for ``order``, ``count`` and ``kind``."""
-    return AutoWorkers(lambda way: make(order=order, count=way.count, kind=way.kind), choice)
+    return AutoWorkers(lambda way: make(order=order, count=way.count, kind=way.kind, divides=False), choice)
 
 
 class Trial(Iterator[Made]):
     """The runs of a pass, in order, made in one way after the other."""
 
-    def __init__(self, workers: AutoWorkers, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> None:
+    def __init__(self, workers: AutoWorkers, start: Cursor, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> None:
         self._workers = workers
+        self._start = start
         self._choice = workers.choice
         self._limit = _Limit()
         self._runs = cut(self._limit.read)
@@ -173,7 +182,7 @@ class Trial(Iterator[Made]):
         """Go on in another way. The one before it has ended: nobody else takes from the list."""
         self._way = way
         self._share = _Share(self._runs)
-        self._passing: Passing = self._workers.of(way).open(partial(_take_over, self._share, self._limit))
+        self._passing: Passing = self._workers.of(way).open(self._start, None, partial(_take_over, self._share, self._limit))
         self._clock = _Clock(skip=1 + 2 * way.count)
 
     @property
@@ -262,7 +271,7 @@ class _Limit:
         return max(1, self.max_batches())
 
 
-def _take_over(share: _Share, limit: _Limit, max_batches: Callable[[], int]) -> Iterator[Run]:
+def _take_over(share: _Share, limit: _Limit, end_epoch: int | None, max_batches: Callable[[], int]) -> Iterator[Run]:
     limit.max_batches = max_batches
     return share
 

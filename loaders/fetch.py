@@ -76,6 +76,11 @@ class Fetcher:
         """Whether batches are made by a function of the user's own."""
         return self._collate is not stack
 
+    @property
+    def is_divisible(self) -> bool:
+        """Whether a batch is the same when parts of it are made by themselves and put together."""
+        return not (self.collates or self.makes_chunks or self.chain.batch_maps)
+
     def fetch(self, task: Task) -> Any:
         """Return the batch of some positions."""
         if self._reader.gives_columns:

@@ -6,20 +6,13 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
-<<<<<<< HEAD
 from typing import TYPE_CHECKING, Any, Literal, Unpack
-=======
-from typing import TYPE_CHECKING, Any, Unpack
->>>>>>> main
 
 from ..datasource.source import Source
 from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
 from ..samplers.keys import seed_as_json
 from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
-<<<<<<< HEAD
 from .auto import Choice, open_auto
-=======
->>>>>>> main
 from .fetch import Fetcher, describe_source
 from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
 from .iterator import LoaderIterator
@@ -103,7 +96,9 @@ class DataLoader:
 
     Worker processes start with the first batch and live as long as the loader, over all passes: ``close`` ends them, and so
     do garbage collection and the end of this process, however it ends. One that dies is replaced, and its batches are made
-    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
+    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``. At the end of a pass they go on
+    with the first batches of the next, so that it starts at once; threads do from the second pass on. What the next pass turns
+    out not to need, after ``set_epoch`` or ``load_state_dict``, is thrown away.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
     and with notes that name record and file, and how to see it again. Nothing is lost: the next ``next`` tries the same batch
@@ -165,7 +160,6 @@ class DataLoader:
         self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
         self._faults = FaultList(None if max_errors is None else check_count("max_errors", max_errors, at_least=0))
         self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
-<<<<<<< HEAD
         self._watch = Watch(count or 0, worker_type)
         self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
         self._draws_bar = progress
@@ -173,17 +167,6 @@ class DataLoader:
             Workers,
             self._fetcher,
             watch=self._watch,
-=======
-        self._watch = Watch(self.num_workers, worker_type)
-        self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
-        self._draws_bar = progress
-        self._make_workers = partial(
-            Workers,
-            self._fetcher,
-            watch=self._watch,
-            count=self.num_workers,
-            kind=worker_type,
->>>>>>> main
             prefetch_factor=self.prefetch_factor,
             method=multiprocessing_context,
             init=worker_init_fn,
@@ -250,13 +233,8 @@ class DataLoader:
             return batches
         counted = self._fetcher.is_even and self.num_epochs is not None
         begun, size = batches.begun, self._plan.batches_per_epoch
-<<<<<<< HEAD
-        total = None if self.num_epochs is None or not self._fetcher.is_even else len(self)
-        return with_bar(batches, total=total, initial=begun.epoch * size + begun.position // self.batch_size)
-=======
         done = begun.epoch * size + begun.position // self.batch_size
         return with_bar(batches, total=len(self) if counted else None, initial=done)
->>>>>>> main
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -332,12 +310,9 @@ class DataLoader:
 
         return plot_timeline(self._watch)
 
-<<<<<<< HEAD
-=======
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
 
->>>>>>> main
     def _make_pace(self, sampler: Sampler | None = None) -> Pace:
         """Return how ranks move on together, in the order of ``sampler``, or else of the loader's own."""
         sampler = sampler or self.sampler
@@ -372,11 +347,5 @@ class DataLoader:
             self._workers.close()
             self._set_order(left)
 
-<<<<<<< HEAD
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
-
-=======
->>>>>>> main
     def __repr__(self) -> str:
         return f"DataLoader({describe_source(self.dataset)}, batch_size={self.batch_size}, sampler={self.sampler!r})"
