@@ -1,5 +1,6 @@
 """Batches out: plan, collate, prefetch, state. Imports datasource and samplers."""
 
+from .collating import Ragged, collate, pad
 from .errors import WorkerError
 from .loader import DataLoader
 from .merging import merge_states
@@ -13,12 +14,15 @@ __all__ = [
     "Filter",
     "FlatMap",
     "LoaderStats",
+    "Ragged",
     "RandomMap",
     "Skipped",
     "StageStats",
     "TooManyErrors",
     "WorkerError",
     "WorkerStats",
+    "collate",
     "merge_states",
     "pack",
+    "pad",
 ]
