@@ -6,6 +6,7 @@ from .loader import DataLoader
 from .merging import merge_states
 from .telling import LoaderStats, StageStats, WorkerStats
 from .transforms import SKIP, BatchMap, Filter, FlatMap, RandomMap, Skipped, TooManyErrors, pack
+from .worker_info import WorkerInfo, get_worker_info
 
 __all__ = [
     "SKIP",
@@ -20,8 +21,10 @@ __all__ = [
     "StageStats",
     "TooManyErrors",
     "WorkerError",
+    "WorkerInfo",
     "WorkerStats",
     "collate",
+    "get_worker_info",
     "merge_states",
     "pack",
     "pad",

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .batches import Batches, Ready
+from .plan import Cursor
 
 if TYPE_CHECKING:
     from .loader import DataLoader
@@ -30,6 +31,11 @@ class LoaderIterator(Iterator[Any]):
         self._error: Exception | None = None
         self._batches: Batches
         self._begin()
+
+    @property
+    def begun(self) -> Cursor:
+        """How far the pass was when it began: whole epochs of it, and positions."""
+        return Cursor(self._pass.start.epoch - self._pass.anchor.first_epoch, self._pass.start.position)
 
     def _begin(self) -> None:
         loader = self._loader
@@ -113,6 +119,8 @@ class LoaderIterator(Iterator[Any]):
                 return False
             bounds = made.run.bounds
             self._loader._watch.refilled(made.times, bounds[len(made.batches)] - bounds[0], queued)
+            if self._loader._warning is not None:
+                self._loader._warning.look(self._loader._watch)
             ready, self._error = self._batches.take(made)
             if ready:
                 self._fetched = ready[-1].cursor

@@ -5,13 +5,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..datasource.source import Source
-from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler
+from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
 from ..samplers.keys import seed_as_json
 from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
 from .fetch import Fetcher, describe_source
+from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
 from .iterator import LoaderIterator
 from .leftover import Leftover
 from .mask import BatchMask
@@ -23,6 +25,9 @@ from .progress import Progress
 from .resume import read_state, write_state
 from .state import Place, place_of
 from .telling import LoaderStats
+from .telling.bar import with_bar
+from .telling.report import format_html, format_report
+from .telling.waiting import WaitingWarning
 from .telling.watch import Watch
 from .transforms.chain import Chain
 from .transforms.faults import FaultList, OnError, Skipped, check_on_error
@@ -31,7 +36,9 @@ from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
     import jax
+    import numpy as np
     import torch
+    from matplotlib.figure import Figure
 
 __all__ = ["DataLoader"]
 
@@ -78,6 +85,8 @@ class DataLoader:
       prefetch_to_device: So many batches are on their way to ``device`` or ``sharding`` while one is in use.
       mask: A key under which each batch, a dict, tells which of its examples count: bool, ``[batch_size]``, False where a
         sampler with ``tail="pad"`` repeats an example. So sums over all ranks are those of one.
+      warn_waiting: Log a warning, once, if training has waited for more than this share of its time, after 10 s; None for none.
+      progress: Whether each pass draws a progress bar; needs tqdm.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
     What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
@@ -119,6 +128,8 @@ class DataLoader:
         sharding: jax.sharding.Sharding | None = None,
         prefetch_to_device: int = 2,
         mask: str | None = None,
+        warn_waiting: float | None = 0.2,
+        progress: bool = False,
     ) -> None:
         self.dataset = source
         if batch_sampler is not None:
@@ -145,7 +156,9 @@ class DataLoader:
         self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
         self._faults = FaultList(None if max_errors is None else check_count("max_errors", max_errors, at_least=0))
         self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
-        self._watch = Watch()
+        self._watch = Watch(self.num_workers, worker_type)
+        self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
+        self._draws_bar = progress
         self._make_workers = partial(
             Workers,
             self._fetcher,
@@ -157,8 +170,36 @@ class DataLoader:
             init=worker_init_fn,
             timeout_s=timeout,
             pin_memory=pin_memory,
+            seed=seed,
         )
         self._set_order(None)
+
+    @classmethod
+    def from_callable(
+        cls,
+        function: Callable[[int, np.random.Generator], Any],
+        *,
+        steps: int | None = None,
+        seed: int = 0,
+        shard: ShardOptions | None = None,
+        **options: Unpack[FunctionOptions],
+    ) -> DataLoader:
+        """Return a loader whose batches are ``function(step, rng)``, made ahead as all batches are, in the order of the steps.
+
+        Batch ``step`` depends on the function, ``seed`` and ``step`` alone, whoever makes it, and the state is the next step.
+        Each ``for`` begins with step 0 again, unless a state was loaded.
+
+        Args:
+          function: Returns a batch. Called in workers, where there are any.
+          steps: How many there are, ``>= 1``; None goes on for ever.
+          seed: Any integer; decides what ``rng`` draws.
+          shard: This rank and the number of ranks, which take turns with the steps.
+          options: ``num_workers``, ``output`` and others that mean the same as for any loader.
+        """
+        source = FunctionSource(function, ENDLESS if steps is None else check_count("steps", steps, at_least=1), seed)
+        order = SequentialSampler(len(source), shard=shard)
+        num_epochs = 1 if steps is not None else None
+        return cls(source, sampler=order, collate_fn=take_only, num_epochs=num_epochs, seed=seed, **options)
 
     def __len__(self) -> int:
         if self.num_epochs is None:
@@ -175,7 +216,13 @@ class DataLoader:
             # Lightning and others set the sampler's epoch, and mean the loader's.
             self._sampler_epoch = self.sampler.epoch
             self._progress.set_epoch(self._sampler_epoch)
-        return LoaderIterator(self)
+        batches = LoaderIterator(self)
+        if not self._draws_bar:
+            return batches
+        counted = self._fetcher.is_even and self.num_epochs is not None
+        begun, size = batches.begun, self._plan.batches_per_epoch
+        done = begun.epoch * size + begun.position // self.batch_size
+        return with_bar(batches, total=len(self) if counted else None, initial=done)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -235,8 +282,24 @@ class DataLoader:
         self._workers.close()
 
     def stats(self) -> LoaderStats:
-        """Return what was delivered so far, and how long training waited for it."""
+        """Return what was delivered so far, how long training waited for it, and where the time went."""
         return self._watch.read()
+
+    def report(self) -> str:
+        """Return the same as tables to print, with the bottleneck named and what to change."""
+        return format_report(self.stats())
+
+    def plot(self) -> Figure:
+        """Return a picture of the last few thousand runs of batches: who made them when, and when training waited.
+
+        Needs matplotlib; no window opens. ``figure.savefig("loading.png")`` writes it.
+        """
+        from .telling.plot import plot_timeline
+
+        return plot_timeline(self._watch)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
 
     def _make_pace(self, sampler: Sampler | None = None) -> Pace:
         """Return how ranks move on together, in the order of ``sampler``, or else of the loader's own."""

@@ -15,6 +15,7 @@ from .order import Order
 from .plan import Run
 from .task import Task
 from .telling.times import Times
+from .worker_info import WorkerInfo, enter_worker
 
 __all__ = ["Made", "RunMaker"]
 
@@ -39,13 +40,13 @@ class RunMaker:
 
     Args:
       fetcher, order: What makes batches, and of which records.
-      worker: The number of the worker that it belongs to.
+      info: The worker that it belongs to; None where that is none.
     """
 
-    def __init__(self, fetcher: Fetcher, order: Order, worker: int = 0) -> None:
+    def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None) -> None:
         self._fetcher = fetcher
         self._order = copy.copy(order)  # passes that run side by side do not disturb each other
-        self._worker = worker
+        self._info = info
         self._max_batches = 1
 
     def max_batches(self) -> int:
@@ -57,6 +58,7 @@ class RunMaker:
         batches: list[Any] = []
         error: Exception | None = None
         try:
+            enter_worker(self._info)
             with Laps() as laps:
                 self._fetch(run, batches)
         except StopIteration as caught:
@@ -69,7 +71,9 @@ class RunMaker:
         sizes = [count_bytes(batches[k]) for k in {0, len(batches) - 1}] if batches else [0]
         if batches and self._fetcher.takes_runs:
             self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, *sizes)))
-        times = Times(self._worker, laps.start_ns, tuple(laps.spent_ns), sum(sizes) * len(batches) // len(sizes))
+        worker = 0 if self._info is None else self._info.id
+        nbytes = sum(sizes) * len(batches) // len(sizes)
+        times = Times(worker, laps.start_ns, tuple(laps.spent_ns), nbytes)
         return Made(run, batches, error, times)
 
     def _fetch(self, run: Run, batches: list[Any]) -> None:

@@ -8,7 +8,6 @@ shards take a sixth of the time. What is checked is the same: each chunk's heade
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,10 @@ import numpy.typing as npt
 from ..memory import Extents
 from .blocks import USABLE_BYTES, to_physical
 from .crc import load_crc32c
+from .places import Places
 from .plain import find_plain, head_bytes
 from .reader import ShardReader
 from .record_index import RecordIndex
-
-if TYPE_CHECKING:
-    from .opened import OpenShards
 
 __all__ = ["FirstReads"]
 
@@ -56,60 +53,73 @@ class FirstReads:
         self._bases = np.zeros(len(names), np.int64)
         self._crc32c = load_crc32c()
 
-    def gather(self, indices: Ints, opened: OpenShards, open_shard: Callable[[int], ShardReader]) -> Extents | None:
-        """Return the records at ``indices``, at least one and all within bounds, checked; None where that takes more."""
+    def gather(self, indices: Ints, places: Places, owner: object, open_shard: Callable[[int], ShardReader]) -> Extents | None:
+        """Return the records at ``indices``, checked; None where that takes more.
+
+        Args:
+          indices: At least one, all within bounds.
+          places: Is told where the records are.
+          owner: Keeps the mappings alive.
+          open_shard: Shard number -> its reader, which stays open.
+        """
         numbers = np.searchsorted(self._ends, indices, side="right")
-        bases = self._bases[numbers]
-        if not bases.all():
-            for number in np.unique(numbers[bases == 0]).tolist():
-                reader = open_shard(number)
-                address = 0 if reader.file.mapping is None else reader.file.mapping.ctypes.data
-                self._bases[number] = address if address and reader.is_indexed else _ASK
-            bases = self._bases[numbers]
+        bases = self._find_bases(numbers, open_shard)
         if bases.min() < 0:
             return None
-        records = indices + self._indexed_firsts[numbers]
-        places = records + self._shards[numbers]
-        starts, sizes = self._starts[places], self._sizes[records]
-        spans = self._starts[places + 1] - starts
+        rows = indices + self._indexed_firsts[numbers]
+        which = rows + self._shards[numbers]
+        starts, sizes = self._starts[which], self._sizes[rows]
         heads = head_bytes(sizes)
-        if (sizes > spans - heads).any():
+        if (sizes > self._starts[which + 1] - starts - heads).any():
             return None
         chunks = heads + sizes
-        addresses = bases + to_physical(starts)
         whole = starts % USABLE_BYTES + chunks <= USABLE_BYTES
-        if whole.all():
-            return self._check(opened, indices, records, addresses, chunks, sizes)
-        inside, crossing = np.flatnonzero(whole), np.flatnonzero(~whole)
-        parts = []
-        if inside.size:
-            rows = (array[inside] for array in (indices, records, addresses, chunks, sizes))
-            found = self._check(opened, *rows)
-            if found is None:
-                return None
-            parts.append((inside, found))
-        # Chunks in two blocks, of 800-byte records one in 70, are read one by one.
-        each = []
-        for index, number in zip(indices[crossing].tolist(), numbers[crossing].tolist(), strict=True):
-            record, address = open_shard(number).read_one(index + int(self._firsts[number]))
-            each.append(record)
-            if address:
-                opened.places.note_one(index, address, len(record))
-        return Extents.merged(indices.size, [*parts, (crossing, Extents.joined(each))])
+        inside = slice(None) if whole.all() else np.flatnonzero(whole)
+        addresses = (bases + to_physical(starts))[inside]
+        found = self._check(addresses, chunks[inside], sizes[inside], rows[inside], owner)
+        if found is None:
+            return None
+        records, places_in_chunks = found
+        places.note(indices[inside], addresses + places_in_chunks, sizes[inside])
+        if isinstance(inside, slice):
+            return records
+        crossing = np.flatnonzero(~whole)
+        each = self._read_each(indices[crossing], numbers[crossing], places, open_shard)
+        return Extents.merged(indices.size, [(inside, records), (crossing, each)])
+
+    def _find_bases(self, numbers: Ints, open_shard: Callable[[int], ShardReader]) -> Ints:
+        """Return the address of each shard's mapping, opening what was not open; _ASK where the index does not fit."""
+        bases = self._bases[numbers]
+        if bases.all():
+            return bases
+        for number in np.unique(numbers[bases == 0]).tolist():
+            reader = open_shard(number)
+            address = 0 if reader.file.mapping is None else reader.file.mapping.ctypes.data
+            self._bases[number] = address if address and reader.is_indexed else _ASK
+        return self._bases[numbers]
 
     def _check(
-        self, opened: OpenShards, indices: Ints, records: Ints, addresses: Ints, chunk_bytes: Ints, sizes: Ints
-    ) -> Extents | None:
-        """Return what is in chunks that lie in one block each, all of them plain and sound; else None."""
+        self, addresses: Ints, chunk_bytes: Ints, sizes: Ints, rows: Ints, owner: object
+    ) -> tuple[Extents, Ints | int] | None:
+        """Return the records in chunks of one block each, and their place in the chunks; None unless all are plain and sound."""
+        if not addresses.size:
+            return Extents.joined([]), 0
         base, smallest = int(addresses.min()), int(chunk_bytes.min())
         span = int((addresses + chunk_bytes).max()) - base
-        chunks = Extents(base, addresses - base, chunk_bytes, span, smallest, (opened,)).compact()
+        chunks = Extents(base, addresses - base, chunk_bytes, span, smallest, (owner,)).compact()
         fits, starts = find_plain(chunks, sizes)
         if fits is not None:
             return None
-        found = chunks.inner(starts, sizes)
-        checksums = np.fromiter(map(self._crc32c, found.tolist()), np.uint32, len(found))
-        if (checksums != self._checksums[records]).any():
-            return None
-        opened.places.note(indices, addresses + starts, sizes)
-        return found
+        records = chunks.inner(starts, sizes)
+        checksums = np.fromiter(map(self._crc32c, records.tolist()), np.uint32, len(records))
+        return (records, starts) if (checksums == self._checksums[rows]).all() else None
+
+    def _read_each(self, indices: Ints, numbers: Ints, places: Places, open_shard: Callable[[int], ShardReader]) -> Extents:
+        """Return records whose chunks lie in two blocks, one by one: of 800-byte records it is one in 70."""
+        found = []
+        for index, number in zip(indices.tolist(), numbers.tolist(), strict=True):
+            record, address = open_shard(number).read_one(index + int(self._firsts[number]))
+            found.append(record)
+            if address:
+                places.note_one(index, address, len(record))
+        return Extents.joined(found)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from typing import TYPE_CHECKING
 
 from .cache import GroupCache
+from .first_reads import FirstReads
 from .places import Places
 from .reader import ShardReader
-
-if TYPE_CHECKING:
-    from .first_reads import FirstReads
 
 __all__ = ["OpenShards"]
 

@@ -168,7 +168,7 @@ class ArrayRecordDataSource(RecordSource):
         """Return records as their shards give them; some of them were not read before, or are not remembered."""
         if (
             opened.first_reads is not None
-            and (found := opened.first_reads.gather(indices, opened, partial(self._reader, opened))) is not None
+            and (found := opened.first_reads.gather(indices, opened.places, opened, partial(self._reader, opened))) is not None
         ):
             return found
         if len(self._shards) == 1:

@@ -11,7 +11,6 @@ from ..manifest import FileEntry
 from ..tfds import DatasetInfo
 from ..tfds.filenames import shard_filename
 from ..writing import DatasetWriter
-from ..writing.assemble import make_empty_shard
 from ..writing.checks import default_name
 from ..writing.parts import finished_parts, read_part, remove_parts
 from ..writing.shards import WrittenShard
@@ -64,7 +63,6 @@ class BareWriter(DatasetWriter):
                 splits.setdefault(name, []).extend(shards)
         dataset = self._given.get("name") or default_name(self.path)
         for name, shards in splits.items():
-            shards = shards or [make_empty_shard(self.directory, name)]
             for number, shard in enumerate(shards):
                 final = shard_filename(number, len(shards), dataset=dataset, split=name, file_format="array_record")
                 os.rename(shard.path, os.path.join(self.directory, final))

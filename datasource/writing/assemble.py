@@ -11,9 +11,9 @@ from ..arrayrecord.record_index import write_record_index
 from ..indexing import index_path
 from ..manifest import MANIFEST_FILE, FileEntry, Manifest, content_files, describe_file
 from ..tfds import DatasetInfo, SplitInfo, shard_paths
-from .shards import GrowingSplit, WrittenShard, describe_shard
+from .shards import WrittenShard, describe_shard
 
-__all__ = ["describe_dataset", "make_empty_shard", "place_shards"]
+__all__ = ["describe_dataset", "place_shards"]
 
 
 def place_shards(
@@ -46,7 +46,7 @@ def place_shards(
             entries[name.as_posix()] = shard.entry
             indexed[name.name] = partial(describe_shard, path, shard.checksums)
         # What others wrote may be grouped, or of equal names in several folders: those are read without an index.
-        if len(indexed) == len(shards) and not any(shard.is_grouped for shard in shards):
+        if shards and len(indexed) == len(shards) and not any(shard.is_grouped for shard in shards):
             write_record_index(os.fspath(index_path(directory, info, split)), indexed)
     return info, entries
 
@@ -65,10 +65,3 @@ def describe_dataset(directory: str, info: DatasetInfo, entries: Mapping[str, Fi
     manifest = Manifest(files)
     manifest.write(os.path.join(directory, MANIFEST_FILE))
     return manifest
-
-
-def make_empty_shard(directory: str, split: str) -> WrittenShard:
-    """Write the one shard that a split of no records has."""
-    growing = GrowingSplit(directory, split, codec="none")
-    growing.finish()
-    return growing.shards[0]

@@ -101,15 +101,17 @@ class Existing:
         return shards
 
     def link_rest(self, directory: str, changed: Collection[str]) -> None:
-        """Put into ``directory`` every other file: all but the shards of changed splits, and what is derived from all of them.
+        """Put every other file into ``directory``: all but the shards of changed splits and of those without records, and what
+        is derived from all files.
 
         Files that describe the data set are copied, for they are written anew, in place.
         """
         described = content_files(self.directory, self.info)
         left_out = {MANIFEST_FILE}
-        for split in {split.name for split in self.info.splits} & set(changed):
-            left_out |= {path.as_posix() for path in shard_paths("", self.info, split)}
-            left_out.add(index_path("", self.info, split).name)
+        for split in self.info.splits:
+            if split.name in changed or not split.num_records:
+                left_out |= {path.as_posix() for path in shard_paths("", self.info, split.name)}
+                left_out.add(index_path("", self.info, split.name).name)
         for folder, folders, files in os.walk(self.directory):
             below = os.path.relpath(folder, self.directory)
             os.makedirs(os.path.join(directory, below), exist_ok=True)

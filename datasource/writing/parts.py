@@ -85,7 +85,7 @@ class PartWriter(ExampleWriter):
     def _publish(self) -> None:
         described = {}
         for name, split in self._splits.items():
-            split.finish(may_be_empty=True)
+            split.finish()
             described[name] = [_describe(shard) for shard in split.shards]
         sync(self.directory)
         temporary = os.path.join(self.directory, "part.json")

@@ -162,15 +162,13 @@ class GrowingSplit:
     def _has_room(self, num_records: int, num_bytes: int) -> bool:
         return self._shard_records + num_records <= self._most_records and self._shard_bytes + num_bytes <= self._most_bytes
 
-    def finish(self, *, may_be_empty: bool = False) -> None:
-        """Close the last shard. A split without records becomes one empty shard, so that it exists, unless it need not."""
+    def finish(self) -> None:
+        """Close the last shard. A split without records has none."""
         if self._keyed is not None:
             for records in self._keyed.drain():
                 self._add(records)
         if self.codec == AUTO:
             self._settle_codec()
-        if self._writer is None and not self.shards and not may_be_empty:
-            self._roll()
         self._close_shard()
 
     def abandon(self) -> None:

@@ -20,7 +20,7 @@ from ..tfds import DatasetInfo
 from ..tfds.info import SupervisedKeys
 from ..tfds.labels import collect_labels, write_labels
 from . import parts
-from .assemble import describe_dataset, make_empty_shard, place_shards
+from .assemble import describe_dataset, place_shards
 from .checks import check_metadata, check_name, check_version, default_name
 from .codec import AUTO
 from .encoder import RecordEncoder
@@ -232,15 +232,12 @@ class DatasetWriter(ExampleWriter):
     def _publish(self) -> None:
         splits: dict[str, list[WrittenShard]] = {}
         for name, split in self._splits.items():
-            split.finish(may_be_empty=True)
+            split.finish()
             splits[name] = split.shards
         for number in sorted(parts.finished_parts(self.directory)):
             for name, shards in parts.read_part(self.directory, number).items():
                 splits.setdefault(name, []).extend(shards)
         info, entries = self._describe_before(splits)
-        for name, shards in splits.items():
-            if not shards:
-                shards.append(make_empty_shard(self.directory, name))
         info, placed = place_shards(self.directory, info, splits)
         parts.remove_parts(self.directory)
         os.remove(os.path.join(self.directory, _PLAN))

@@ -67,6 +67,8 @@ class LoaderStats:
       queue_depth: How many runs of batches were made and waiting when one was asked for, on average; near 0, training waits
         for the loader, near ``prefetch_factor`` times the workers, the loader for training.
       workers: One by one, by number; without worker processes or threads, the one that works ahead.
+      num_workers, worker_type: Who makes the batches now; 0 for this process itself.
+      choice: Why, where ``num_workers="auto"`` chose; else "".
     """
 
     batches: int
@@ -79,6 +81,9 @@ class LoaderStats:
     stages: Mapping[str, StageStats] = field(default_factory=dict)
     queue_depth: float = 0.0
     workers: Mapping[int, WorkerStats] = field(default_factory=dict)
+    num_workers: int = 0
+    worker_type: str = ""
+    choice: str = ""
 
     @property
     def waiting_share(self) -> float:

@@ -20,12 +20,16 @@ class Watch:
     """Counts for one consumer, who alone calls it, a few times a batch: 1 us together.
 
     Attributes:
+      num_workers, worker_type, choice: See ``LoaderStats``; set by who decides.
       worker_deaths: Workers that ended before their time.
       runs: The latest runs that were delivered: what each took, and its records.
       waits: The latest times that the consumer waited for a run: from when to when, ``time.perf_counter`` seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, num_workers: int = 0, worker_type: str = "") -> None:
+        self.num_workers = num_workers
+        self.worker_type = worker_type
+        self.choice = ""
         self.worker_deaths = 0
         self.runs: deque[tuple[Times, int]] = deque(maxlen=_KEPT)
         self.waits: deque[tuple[float, float]] = deque(maxlen=_KEPT)
@@ -95,4 +99,7 @@ class Watch:
                 )
                 for worker, made in sorted(self._made.items())
             },
+            self.num_workers,
+            self.worker_type,
+            self.choice,
         )

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import WorkerError
 from ..runs import Made, RunMaker
 from ..telling.times import Times
+from ..worker_info import enter_worker
 from .arena import Arena
 from .packing import Packed, Unpacked, dump
 from .payload import Payload
@@ -74,9 +75,10 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
             sys.modules["cv2"].setNumThreads(1)
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)
+        enter_worker(info := payload.describe(worker))
         if payload.worker_init_fn is not None:
             payload.worker_init_fn(worker)
-        return RunMaker(payload.fetcher, payload.order, worker)
+        return RunMaker(payload.fetcher, payload.order, info)
     except Exception as error:
         error.add_note(
             f"raised while worker {worker} was starting, by what rebuilds the source and the functions there or by "

@@ -13,6 +13,7 @@ from ..plan import Run
 from ..runs import Made, RunMaker
 from ..telling.watch import Watch
 from .in_turn import InTurn
+from .payload import Payload, check_picklable
 from .prefetch import Prefetcher
 from .threads import ThreadPass
 
@@ -38,6 +39,7 @@ class Workers:
       count: 0 for none: then the work is done here, ahead in a thread unless ``prefetch_factor`` is 0.
       kind, method, init, timeout_s, pin_memory: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn``, ``timeout``
         and ``pin_memory`` of ``DataLoader``.
+      seed: What workers' own seeds come from.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -57,6 +59,7 @@ class Workers:
         init: Callable[[int], None] | None,
         timeout_s: float,
         pin_memory: bool = False,
+        seed: int = 0,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
@@ -69,10 +72,9 @@ class Workers:
         self._init = init
         self._timeout_s = timeout_s
         self._pin_memory = pin_memory
+        self._seed = seed
         self._pool: WorkerPool | None = None
         if count and kind == "process" and method != "fork":
-            from .payload import check_picklable
-
             parts = {**fetcher.parts(), "worker_init_fn": init}
             # The source is looked at when it is sent: pickling one that holds its data takes a while.
             check_picklable({name: part for name, part in parts.items() if name != "source"})
@@ -83,7 +85,9 @@ class Workers:
             from .passes import WorkerPass
 
             return WorkerPass(self._open_pool(), cut, ahead=self._ahead, timeout_s=self._timeout_s)
-        makers = [RunMaker(self._fetcher, self._order, worker) for worker in range(max(1, self._count))]
+        payload = Payload(self._fetcher, self._order, self._init, self._count, self._seed)
+        infos = [payload.describe(worker) for worker in range(self._count)]
+        makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [RunMaker(self._fetcher, self._order)]
         runs = cut(makers[0].max_batches)
         if self._count:
             return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
@@ -99,11 +103,10 @@ class Workers:
 
     def _open_pool(self) -> WorkerPool:
         if self._pool is None or not self._pool.alive:
-            from .payload import Payload
             from .pool import WorkerPool
 
             self._pool = WorkerPool(
-                Payload(self._fetcher, self._order, self._init),
+                Payload(self._fetcher, self._order, self._init, self._count, self._seed),
                 num_workers=self._count,
                 method=self._method,
                 ahead=self._ahead,

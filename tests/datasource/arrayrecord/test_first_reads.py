@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +35,9 @@ def open_records(path: Path) -> ArrayRecordDataSource:
 def is_shortcut(source: ArrayRecordDataSource) -> bool:
     """Whether batches are read of all shards at once."""
     opened = source._hold()
-    numbers = np.arange(len(source))
     reads = opened.first_reads
-    return reads is not None and reads.gather(numbers, opened, lambda shard: source._reader(opened, shard)) is not None
+    open_shard = partial(source._reader, opened)
+    return reads is not None and reads.gather(np.arange(len(source)), opened.places, opened, open_shard) is not None
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS * 12, [800] * 130, [70_000] * 45], ids=["any length", "one length", "two blocks"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_record.python import array_record_module
 
 import arrayfeed
 from arrayfeed.datasource.errors import DataError, DatasetExistsError, DatasetNotFoundError, SchemaError
@@ -99,15 +101,36 @@ def test_nothing_appended_changes_nothing(tmp_path: Path) -> None:
     assert writer.root == root == arrayfeed.verify(path).root
 
 
-def test_a_split_without_records_loses_its_empty_shard(tmp_path: Path) -> None:
-    """Once there are records."""
+def test_a_split_without_records_can_grow(tmp_path: Path) -> None:
+    """Or stay; then it is still there."""
     with DatasetWriter(tmp_path / "data", FEATURES) as writer:
         writer.write_all([])
+        writer.write_all([], split="test")
     with DatasetWriter(tmp_path / "data", mode="append") as writer:
         writer.write_columns(columns(0, 3))
+    assert read(tmp_path / "data") == {"train": [0, 1, 2], "test": []}
+    with DatasetWriter(tmp_path / "data", mode="append") as writer:
+        writer.write_columns(columns(3, 4), split="test")
 
-    assert read(tmp_path / "data") == {"train": [0, 1, 2]}
-    assert DatasetInfo.read(tmp_path / "data").split("train").shard_lengths == (3,)
+    assert read(tmp_path / "data") == {"train": [0, 1, 2], "test": [3]}
+    assert arrayfeed.verify(tmp_path / "data").warnings == ()
+
+
+def test_an_empty_shard_of_others_goes_once_there_are_records(tmp_path: Path) -> None:
+    """As of a directory that states a split of one shard without records."""
+    path = write(tmp_path / "data")
+    (path / MANIFEST_FILE).unlink()
+    form = json.loads((path / "dataset_info.json").read_text())
+    form["splits"].append({**form["splits"][1], "name": "extra", "shardLengths": ["0"]})
+    (path / "dataset_info.json").write_text(json.dumps(form))
+    array_record_module.ArrayRecordWriter(str(path / "data-extra.array_record-00000-of-00001"), "group_size:1").close()
+    assert read(path) == {**BEFORE, "extra": []}
+
+    append(path)
+
+    assert read(path) == WHOLE
+    assert DatasetInfo.read(path).split("extra").shard_lengths == (3,)
+    assert arrayfeed.verify(path).warnings == ()
 
 
 def test_what_is_said_anew_replaces_what_was_said(tmp_path: Path) -> None:
