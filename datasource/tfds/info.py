@@ -100,7 +100,8 @@ class DatasetInfo:
         Spellings of older versions are read, unknown entries kept in ``other``, missing class names replaced by numbers.
 
         Raises:
-          DatasetNotFoundError: The directory, or dataset_info.json or features.json in it, does not exist.
+          DatasetNotFoundError: The directory, or dataset_info.json or features.json in it, does not exist. Features that
+            dataset_info.json holds do, too.
           DataError: A file cannot be understood; names it.
         """
         directory = Path(directory)
@@ -109,16 +110,21 @@ class DatasetInfo:
         info_path, features_path = directory / INFO_FILE, directory / FEATURES_FILE
         if not info_path.is_file():
             raise DatasetNotFoundError(f"no {INFO_FILE} in it{_suggest(directory)}", os.fspath(directory))
-        if not features_path.is_file():
+        with _naming(info_path):
+            fields = info_from_json(_read_json(info_path))
+        fields["splits"] = tuple(SplitInfo(**split) for split in fields["splits"])
+        form = fields.pop("features", None)
+        if features_path.is_file():
+            form = _read_json(features_path)
+        elif form is None:
             raise DatasetNotFoundError(
                 f"no {FEATURES_FILE} in it; datasets prepared by TFDS before 4.0 have none: prepare it again",
                 os.fspath(directory),
             )
-        with _naming(info_path):
-            fields = info_from_json(_read_json(info_path))
-        fields["splits"] = tuple(SplitInfo(**split) for split in fields["splits"])
+        else:
+            features_path = info_path
         with _naming(features_path):
-            features = Feature.from_json(_read_json(features_path))
+            features = Feature.from_json(form)
             if not isinstance(features, FeaturesDict):
                 raise SchemaError(f"a FeaturesDict expected for the whole example, got {features!r}")
         metadata_path = directory / METADATA_FILE

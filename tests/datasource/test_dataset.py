@@ -26,6 +26,7 @@ from arrayfeed import (
     ExampleDataSource,
     ShardNotFoundError,
 )
+from arrayfeed.datasource.tfds import DatasetInfo
 from arrayfeed.datasource.writing.publish import Staging
 from support import spawn_reader
 from support.equal import difference
@@ -273,6 +274,18 @@ def test_what_a_writer_has_not_finished_is_incomplete(tmp_path: Path, directory:
     shutil.copytree(directory, tmp_path / "data")
     assert len(arrayfeed.open(tmp_path / "data", split="train")) == 25
     staging.discard()
+
+
+def test_a_blocked_version_is_refused_with_its_reason(tmp_path: Path, directory: Path) -> None:
+    """As TFDS refuses it; the description itself can be read, and says why."""
+    blocked = shutil.copytree(directory, tmp_path / "blocked")
+    path = blocked / "dataset_info.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"isBlocked": "labels of 2019 were wrong"}))
+    for options in ({}, {"split": "train"}, {"split": "train", "raw": True}):
+        with pytest.raises(DataError, match=r"animals 1\.0\.0 is blocked: labels of 2019 were wrong\. Take another") as caught:
+            arrayfeed.open(blocked, **options)
+        assert caught.value.path == os.fspath(blocked)
+    assert DatasetInfo.read(blocked).blocked == "labels of 2019 were wrong"
 
 
 @pytest.mark.parametrize("name", ["dataset_info.json", "features.json"])
