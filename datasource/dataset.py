@@ -17,7 +17,7 @@ from .features import Decoders, with_decoders, with_options
 from .filesystems import choose_io
 from .indexing import find_index
 from .shards import slice_shards
-from .tfds import DatasetInfo, shard_paths
+from .tfds import DatasetInfo, shard_files
 from .tfds.splits import Split, resolve_split
 from .tfds.versions import find_dataset
 from .writing.publish import find_leftovers
@@ -120,8 +120,8 @@ def open(
         indexes: dict[str, RecordIndex | None] = {}
         for part in resolve_split(wanted, lengths):
             indexes[part.split] = indexes.get(part.split) or find_index(directory, info, part.split)
-            paths = [os.fspath(each) for each in shard_paths(directory, info, part.split)]
-            for shard, count in slice_shards(paths, lengths[part.split], part.start, part.stop):
+            files = shard_files(directory, info, part.split)
+            for shard, count in slice_shards(files, lengths[part.split], part.start, part.stop):
                 shards.append(shard)
                 counts.append(count)
         found = [index for index in indexes.values() if index is not None]
