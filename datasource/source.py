@@ -171,6 +171,19 @@ class BaseSource(ABC, Sequence[T]):
 
         return MapView(self, (function,))
 
+    def as_tuple(self, *names: str) -> BaseSource[tuple[Any, ...]]:
+        """Return a lazy view of the fields ``names`` of every element, a dict, as tuples in that order.
+
+            source.as_tuple("image", "label")[3]        (source[3]["image"], source[3]["label"])
+            source.as_tuple("objects/bbox")             a field of a field
+
+        Raises:
+          TypeError: Something is no name. When read, ``ValueError``: there is no such field; lists those there are.
+        """
+        from .views.fields import FieldsView
+
+        return FieldsView(self, names)
+
     def batch(self, size: int, *, drop_last: bool = False) -> BaseSource[Columns]:
         """Return a lazy view of ``size >= 1`` neighbouring elements at a time, as columns; the last may have fewer.
 
