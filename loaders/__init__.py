@@ -2,6 +2,7 @@
 
 from .errors import WorkerError
 from .loader import DataLoader
-from .stats import LoaderStats
+from .telling import LoaderStats, StageStats, WorkerStats
+from .worker_info import WorkerInfo, get_worker_info
 
-__all__ = ["DataLoader", "LoaderStats", "WorkerError"]
+__all__ = ["DataLoader", "LoaderStats", "StageStats", "WorkerError", "WorkerInfo", "WorkerStats", "get_worker_info"]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..datasource.columns import Columns, StructureError, stack
+from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
 from ..datasource.source import BaseSource, Source
 
 __all__ = ["Fetcher", "describe_source"]
@@ -59,24 +60,32 @@ class Fetcher:
         """Return one batch of the records at ``indices``."""
         if self._read_batch is not None:
             try:
-                return self._read_batch(indices)
+                columns = self._read_batch(indices)
             except Exception as error:
                 self._note(error, "reading", indices.tolist())
                 raise
+            lap_source()
+            return columns
         numbers = indices.tolist()
         examples = self._read(numbers)
+        lap_source()
         for transform in self._transforms:
             examples = [self._apply(transform, example, number) for example, number in zip(examples, numbers, strict=True)]
+        lap(TRANSFORM)
         try:
-            return self._collate(examples)
+            batch = self._collate(examples)
         except Exception as error:
             self._note(error, f"collating by {self._collate!r}", numbers)
             raise
+        lap(COLLATE)
+        return batch
 
     def fetch_run(self, indices: Indices, bounds: Sequence[int]) -> list[Any]:
         """Return the batches ``indices[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``."""
         assert self._read_batches is not None
-        return self._read_batches(indices, bounds)
+        batches = self._read_batches(indices, bounds)
+        lap_source()
+        return batches
 
     def _read(self, numbers: list[int]) -> list[Any]:
         if self._read_many is None:

@@ -7,24 +7,36 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..datasource.source import Source
-from ..samplers import IndexSampler, Sampler
+from ..samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions
 from .fetch import Fetcher, describe_source
+from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
+from .mask import BatchMask
+from .order import Order
+from .output import Output, OutputOptions
 from .plan import BatchPlan, Cursor
 from .progress import Progress
 from .state import place_of, read_state, write_state
-from .stats import LoaderStats, StopWatch
+from .telling import LoaderStats
+from .telling.bar import with_bar
+from .telling.report import format_html, format_report
+from .telling.waiting import WaitingWarning
+from .telling.watch import Watch
 from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
+    import jax
+    import numpy as np
+    import torch
+    from matplotlib.figure import Figure
+
     from .workers.workers import Passing
 
 __all__ = ["DataLoader"]
-
-Output = Literal["numpy", "torch", "jax"]
 
 
 class DataLoader:
@@ -55,6 +67,15 @@ class DataLoader:
       worker_init_fn: Called in each worker process with its number, before its first batch.
       timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
+      pin_memory: Whether tensors lie in page-locked memory, where there is a GPU: that which worker processes write to is
+        locked once, and nothing is copied.
+      device: Where tensors go, ahead of their turn and beside the training, as ``"cuda"``; None leaves them in memory.
+      sharding: How JAX arrays lie on devices, of several processes too: each brings its part of the batch.
+      prefetch_to_device: So many batches are on their way to ``device`` or ``sharding`` while one is in use.
+      mask: A key under which each batch, a dict, tells which of its examples count: bool, ``[batch_size]``, False where a
+        sampler with ``tail="pad"`` repeats an example. So sums over all ranks are those of one.
+      warn_waiting: Log a warning, once, if training has waited for more than this share of its time, after 10 s; None for none.
+      progress: Whether each pass draws a progress bar; needs tqdm.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
     What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
@@ -87,6 +108,13 @@ class DataLoader:
         worker_init_fn: Callable[[int], None] | None = None,
         timeout: float = 0,
         output: Output = "numpy",
+        pin_memory: bool = False,
+        device: torch.device | str | int | None = None,
+        sharding: jax.sharding.Sharding | None = None,
+        prefetch_to_device: int = 2,
+        mask: str | None = None,
+        warn_waiting: float | None = 0.2,
+        progress: bool = False,
     ) -> None:
         self.dataset = source
         self.batch_size = _check_count("batch_size", batch_size, at_least=1)
@@ -101,15 +129,18 @@ class DataLoader:
             _check_sampler(sampler, source, shuffle, self.num_epochs)
         self.sampler: Sampler = sampler
         self._sampler_epoch = sampler.epoch
-        self._convert = _converter(output)
+        self._converter = OutputOptions(output, pin_memory, device, sharding, prefetch_to_device).open()
+        self._mask = None if mask is None else BatchMask(mask, sampler)
         self._plan = BatchPlan(sampler.epoch_length, self.batch_size, drop_last)
         self._progress = Progress(
             place_of(sampler), num_epochs=self.num_epochs, batch_size=self.batch_size, shard=sampler.shard
         )
-        self._watch = StopWatch()
+        self._watch = Watch(self.num_workers, worker_type)
+        self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
+        self._draws_bar = progress
         self._workers = Workers(
             Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
-            sampler,
+            Order(sampler),
             self._watch,
             count=self.num_workers,
             kind=worker_type,
@@ -117,7 +148,36 @@ class DataLoader:
             method=multiprocessing_context,
             init=worker_init_fn,
             timeout_s=timeout,
+            pin_memory=pin_memory,
+            seed=seed,
         )
+
+    @classmethod
+    def from_callable(
+        cls,
+        function: Callable[[int, np.random.Generator], Any],
+        *,
+        steps: int | None = None,
+        seed: int = 0,
+        shard: ShardOptions | None = None,
+        **options: Unpack[FunctionOptions],
+    ) -> DataLoader:
+        """Return a loader whose batches are ``function(step, rng)``, made ahead as all batches are, in the order of the steps.
+
+        Batch ``step`` depends on the function, ``seed`` and ``step`` alone, whoever makes it, and the state is the next step.
+        Each ``for`` begins with step 0 again, unless a state was loaded.
+
+        Args:
+          function: Returns a batch. Called in workers, where there are any.
+          steps: How many there are, ``>= 1``; None goes on for ever.
+          seed: Any integer; decides what ``rng`` draws.
+          shard: This rank and the number of ranks, which take turns with the steps.
+          options: ``num_workers``, ``output`` and others that mean the same as for any loader.
+        """
+        source = FunctionSource(function, ENDLESS if steps is None else _check_count("steps", steps, at_least=1), seed)
+        order = SequentialSampler(len(source), shard=shard)
+        num_epochs = 1 if steps is not None else None
+        return cls(source, sampler=order, collate_fn=take_only, num_epochs=num_epochs, seed=seed, **options)
 
     def __len__(self) -> int:
         if self.num_epochs is None:
@@ -129,7 +189,12 @@ class DataLoader:
             # Lightning and others set the sampler's epoch, and mean the loader's.
             self._sampler_epoch = self.sampler.epoch
             self._progress.set_epoch(self._sampler_epoch)
-        return _LoaderIterator(self)
+        batches = _LoaderIterator(self)
+        if not self._draws_bar:
+            return batches
+        begun, size = batches.begun, self._plan.batches_per_epoch
+        total = None if self.num_epochs is None else len(self)
+        return with_bar(batches, total=total, initial=begun.epoch * size + begun.position // self.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -164,8 +229,24 @@ class DataLoader:
         self._workers.close()
 
     def stats(self) -> LoaderStats:
-        """Return what was delivered so far, and how long training waited for it."""
+        """Return what was delivered so far, how long training waited for it, and where the time went."""
         return self._watch.read()
+
+    def report(self) -> str:
+        """Return the same as tables to print, with the bottleneck named and what to change."""
+        return format_report(self.stats())
+
+    def plot(self) -> Figure:
+        """Return a picture of the last few thousand runs of batches: who made them when, and when training waited.
+
+        Needs matplotlib; no window opens. ``figure.savefig("loading.png")`` writes it.
+        """
+        from .telling.plot import plot_timeline
+
+        return plot_timeline(self._watch)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
 
     def __repr__(self) -> str:
         return f"DataLoader({describe_source(self.dataset)}, batch_size={self.batch_size}, sampler={self.sampler!r})"
@@ -179,8 +260,14 @@ class _LoaderIterator(Iterator[Any]):
         self._previous: float | None = None
         self._runs: Passing | None = None
         self._ready: deque[tuple[Any, Cursor, int]] = deque()
+        self._converted: deque[tuple[Any, Cursor, int]] = deque()
         self._error: Exception | None = None
         self._begin()
+
+    @property
+    def begun(self) -> Cursor:
+        """How far the pass was when it began: whole epochs of it, and positions."""
+        return Cursor(self._pass.start.epoch - self._pass.anchor.first_epoch, self._pass.start.position)
 
     def _begin(self) -> None:
         self._pass = self._loader._progress.begin()
@@ -194,13 +281,13 @@ class _LoaderIterator(Iterator[Any]):
         try:
             if loader._progress.is_stale(self._pass):
                 self._begin()
-            if not self._ready and not self._refill():
+            self._fill()
+            if not self._converted:
                 loader._progress.finish(self._pass)
                 raise StopIteration
-            batch, cursor, records = self._ready[0]
-            if loader._convert is not None:
-                batch = loader._convert(batch)
-            self._ready.popleft()
+            batch, cursor, records = self._converted.popleft()
+            if loader._converter is not None:
+                batch = loader._converter.finish(batch)
             loader._progress.deliver(self._pass, cursor)
             self._cursor = cursor
         except StopIteration:
@@ -213,27 +300,62 @@ class _LoaderIterator(Iterator[Any]):
         self._previous = loader._watch.waited(asked, self._previous)
         return batch
 
+    def _fill(self) -> None:
+        """Get the next batch ready, and start on those after it that are there already. Raises what stands in the way."""
+        loader = self._loader
+        ahead = 0 if loader._converter is None else loader._converter.ahead
+        while len(self._converted) <= ahead:
+            first = not self._converted
+            if not self._ready and not ((first or (self._runs is not None and self._runs.ready)) and self._refill()):
+                return
+            batch, cursor, records = self._ready[0]
+            try:
+                if loader._mask is not None:
+                    batch = loader._mask.add(batch, cursor.position - records, cursor.position)
+                if loader._converter is not None:
+                    start = time.perf_counter_ns()
+                    batch = loader._converter.start(batch)
+                    loader._watch.converted(time.perf_counter_ns() - start)
+            except Exception:
+                if first:
+                    raise
+                return  # not yet its turn
+            self._ready.popleft()
+            self._converted.append((batch, cursor, records))
+
     def _refill(self) -> bool:
         """Get the next batches, at least one; return False if there are none left. Raises what stands in the way."""
         while not self._ready:
             if self._error is not None:
-                raise self._error
+                if not self._converted:
+                    raise self._error
+                return False  # not yet its turn
             if self._finished:
                 return False
-            if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
+            if self._runs is None or self._runs.stale:
                 self._runs = self._open_runs()
-            made = next(self._runs, None)
+            queued = self._runs.ready
+            try:
+                made = next(self._runs, None)
+            except Exception as error:
+                self._error = error
+                continue
             if made is None:
                 self._finished = True
                 return False
+            bounds = made.run.bounds
             self._error = made.error
-            for batch, (start, stop) in zip(made.batches, pairwise(made.run.bounds), strict=False):
-                self._ready.append((batch, Cursor(made.run.epoch, stop), stop - start))
+            self._loader._watch.refilled(made.times, bounds[len(made.batches)] - bounds[0], queued)
+            if self._loader._warning is not None:
+                self._loader._warning.look(self._loader._watch)
+            for batch, (start, stop) in zip(made.batches, pairwise(bounds), strict=False):
+                self._fetched = Cursor(made.run.epoch, stop)
+                self._ready.append((batch, self._fetched, stop - start))
         return True
 
     def _open_runs(self) -> Passing:
         loader = self._loader
-        start = loader._plan.normalise(self._cursor)
+        start = loader._plan.normalise(self._fetched)
         return loader._workers.open(partial(loader._plan.cut, start, self._pass.end_epoch))
 
     def _drop(self) -> None:
@@ -241,7 +363,9 @@ class _LoaderIterator(Iterator[Any]):
         runs, self._runs = self._runs, None
         self._error = None
         self._ready.clear()
-        if runs is not None and not isinstance(runs, map):
+        self._converted.clear()
+        self._fetched = self._cursor
+        if runs is not None:
             runs.close()
 
 
@@ -274,18 +398,3 @@ def _check_sampler(sampler: object, source: Source[Any], shuffle: bool, num_epoc
         raise ValueError(
             f"the sampler has num_epochs={sampler.num_epochs}, the loader num_epochs={num_epochs}; give it to the loader"
         )
-
-
-def _converter(output: str) -> Callable[[Any], Any] | None:
-    """Return what turns a NumPy batch into the wished kind; imports the framework now, not in the first batch."""
-    if output == "torch":
-        from .torch import to_torch
-
-        return to_torch
-    if output == "jax":
-        from .jax import to_jax
-
-        return to_jax
-    if output != "numpy":
-        raise ValueError(f"output must be 'numpy', 'torch' or 'jax', got {output!r}")
-    return None

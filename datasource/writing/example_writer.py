@@ -179,6 +179,15 @@ class ExampleWriter(ABC):
                         self._append(split, records, None if hashed is None else hashed[start : start + len(records)])
                 tick(stop - start)
 
+    def write_records(self, records: Sequence[bytes], *, split: str = "train") -> None:
+        """Add examples that are encoded already, as they are: whether they fit the features is not looked at.
+
+        Raises:
+          DataError, ValueError: As ``write``.
+        """
+        with self._lock:
+            self._append(split, records, None)
+
     def begin_shard(self, metadata: Any = None, *, split: str = "train") -> None:
         """Let the next example of a split begin a new shard.
 

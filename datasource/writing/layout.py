@@ -12,7 +12,7 @@ from .columns import count_rows, take_row
 from .encoder import RecordEncoder
 from .limits import ShardLimits
 
-__all__ = ["Layout", "Source", "first_example", "lay_out"]
+__all__ = ["Layout", "Source", "cut_evenly", "first_example", "lay_out"]
 
 Example: TypeAlias = Mapping[str, Any]
 #: Columns; examples by number; or a function that gives the examples of one shard of so many.
@@ -66,7 +66,7 @@ def lay_out(split: str, source: Source, encoder: RecordEncoder, limits: ShardLim
     sample = [_encode(split, source, index, encoder) for index in _spread(length)]
     record_bytes = sum(map(len, sample)) / max(len(sample), 1)
     codec = choose_codec(sample) if limits.codec == AUTO else limits.codec
-    bounds = _cut(length, record_bytes, limits, num_shards)
+    bounds = cut_evenly(length, record_bytes, limits, num_shards)
     return Layout(bounds, ShardLimits(None, None, codec), round(length * record_bytes))
 
 
@@ -113,7 +113,8 @@ def _encode(split: str, source: Any, index: int, encoder: RecordEncoder) -> byte
         raise SchemaError(f"example {index} of split {split!r}: {error.message}. Nothing was written") from error.__cause__
 
 
-def _cut(length: int, record_bytes: float, limits: ShardLimits, num_shards: int | None) -> tuple[int, ...]:
+def cut_evenly(length: int, record_bytes: float, limits: ShardLimits, num_shards: int | None) -> tuple[int, ...]:
+    """Return the bounds of ``num_shards`` equal shards of ``length`` records, or of as few equal ones as the limits allow."""
     if num_shards is None:
         most = limits.shard_records or length
         if limits.shard_bytes is not None and record_bytes:

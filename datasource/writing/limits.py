@@ -21,6 +21,8 @@ class ShardLimits:
     shard_bytes: int | None
     shard_records: int | None
     codec: str
+    # More than one record a chunk is for bare files only: TFDS, Grain and the record index expect one.
+    group_size: int = 1
 
     @classmethod
     def check(cls, shard_bytes: int | None, shard_records: int | None, codec: str) -> Self:

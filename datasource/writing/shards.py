@@ -60,6 +60,7 @@ class GrowingSplit:
       directory: Where the shards are written, as ``<name>-00000.partial`` and so on.
       name: Of the split.
       codec: See ``check_codec``; ``"auto"`` keeps the first records in memory until there are enough to decide.
+      group_size: Records that are compressed together.
       keyed: Whether records come with keys, and are put in their order at the end.
 
     Attributes:
@@ -75,6 +76,7 @@ class GrowingSplit:
         shard_bytes: int | None = None,
         shard_records: int | None = None,
         codec: str,
+        group_size: int = 1,
         keyed: bool = False,
     ) -> None:
         self.name = name
@@ -82,6 +84,7 @@ class GrowingSplit:
         self.num_records = 0
         self.shards: list[WrittenShard] = []
         self._directory = directory
+        self._group_size = group_size
         self._most_bytes = shard_bytes if shard_bytes is not None else 1 << 62
         self._most_records = shard_records if shard_records is not None else 1 << 62
         self._keyed = KeyedRecords(name, os.path.join(directory, name)) if keyed else None
@@ -186,7 +189,7 @@ class GrowingSplit:
     def _roll(self) -> None:
         self._close_shard()
         self._path = os.path.join(self._directory, f"{self.name}-{len(self.shards):05d}.partial")
-        self._writer = _open_writer(self._path, writer_options(self.codec))
+        self._writer = _open_writer(self._path, writer_options(self.codec, self._group_size))
         self._shard_records = self._shard_bytes = 0
         self._checksums = array("I")
 
