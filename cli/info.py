@@ -55,7 +55,7 @@ def describe(path: str) -> dict[str, Any]:
     manifest = Manifest.read(os.path.join(path, MANIFEST_FILE))
     splits = {}
     for split in info.splits:
-        files = []
+        files: list[dict[str, Any]] = []
         for name, records in zip(shard_paths("", info, split.name), split.shard_lengths, strict=True):
             entry = None if manifest is None else manifest.files.get(name.as_posix())
             num_bytes, codec = _look_into(os.path.join(path, name), records)
@@ -69,11 +69,11 @@ def describe(path: str) -> dict[str, Any]:
                     "metadata": entry and entry.metadata,
                 }
             )
-        codecs = {str(file["codec"]) for file in files if file["codec"]}
+        codecs = {file["codec"] for file in files if file["codec"]}
         splits[split.name] = {
             "records": split.num_records,
             "shards": len(files),
-            "bytes": sum(int(file["bytes"]) for file in files),
+            "bytes": sum(file["bytes"] for file in files),
             "codec": ", ".join(sorted(codecs)),
             "files": files,
         }
@@ -93,23 +93,21 @@ def format_description(description: dict[str, Any], *, shards: bool = False) -> 
       shards: Whether to list each of them.
     """
     splits = description["splits"]
-    rows = [
-        (name, *(f"{split[key]:,}" for key in ("records", "shards", "bytes")), split["codec"]) for name, split in splits.items()
-    ]
+    numbers = ("records", "shards", "bytes")
+    rows = [(name, *(f"{split[key]:,}" for key in numbers), split["codec"]) for name, split in splits.items()]
     lines = [f"{description['name']} {description['version']}"]
     lines += [f"{key} {description[key]}" for key in ("description", "license", "citation") if description[key]]
-    lines += [
-        f"{key} {json.dumps(description[key])}" for key in ("metadata", "supervised_keys") if description[key] is not None
-    ]
+    for key in ("metadata", "supervised_keys"):
+        if description[key] is not None:
+            lines.append(f"{key} {json.dumps(description[key])}")
     lines += [f"root {description['root'] or 'unknown, it has no manifest'}", ""]
     lines += [*_table(("feature", "type"), description["features"].items()), ""]
     lines += _table(("split", "records", "shards", "bytes", "codec"), rows)
     if shards:
+        head = ("shard", "records", "bytes", "codec", "sha256")
         files = [file for split in splits.values() for file in split["files"]]
-        cells = [
-            (file["name"], f"{file['records']:,}", f"{file['bytes']:,}", file["codec"], file["sha256"] or "") for file in files
-        ]
-        lines += ["", *_table(("shard", "records", "bytes", "codec", "sha256"), cells)]
+        cells = ((file["name"], *(f"{file[key]:,}" for key in head[1:3]), file["codec"], file["sha256"]) for file in files)
+        lines += ["", *_table(head, [[cell or "" for cell in row] for row in cells])]
     return "\n".join([*lines, *_advise(splits)])
 
 
@@ -126,7 +124,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return aligned lines; columns of numbers stand to the right."""
     rows = [head, *rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    right = [head[column] in ("records", "shards", "bytes") for column in range(len(head))]
+    right = [title in ("records", "shards", "bytes") for title in head]
     cells = [[text.rjust(w) if r else text.ljust(w) for text, w, r in zip(row, widths, right, strict=True)] for row in rows]
     return ["  ".join(row).rstrip() for row in cells]
 

@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
 
     info.add_parser(commands)
     show.add_parser(commands)
+
     index = commands.add_parser("index", help="make the record indexes of a data set, for shards that others wrote")
     index.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
     index.add_argument("--in-cache", action="store_true", help="keep them in the user's cache, as where DIR is read-only")

@@ -30,9 +30,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     parser = commands.add_parser("show", help="some examples: values as text, pictures on a contact sheet")
     parser.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
-    parser.add_argument(
-        "split", metavar="SPLIT", nargs="?", help="a split, or part of one as 'train[:10%%]'; the first if not given"
-    )
+    parser.add_argument("split", metavar="SPLIT", nargs="?", help="also 'train[:10%%]' and the like; the first if not given")
     parser.add_argument("range", metavar="FROM:TO", nargs="?", default="0:8", help="which examples, or one; 0:8 if not given")
     parser.add_argument("--raw", action="store_true", help="records as they are stored")
     parser.add_argument("--out", metavar="PNG", help="where the contact sheet is to be written")
@@ -63,12 +61,10 @@ def _show(options: argparse.Namespace) -> int:
         example = examples[index]
         print(_indent(_format_dict(example, examples.features)))
         if options.out:
-            pictures += [(f"{split}[{index}] {path}", array) for path, array in _find_pictures(example, "")]
+            pictures += [(f"[{index}] {path}", array) for path, array in _find_pictures(example, "")]
     if options.out:
         if not pictures:
-            return _refuse(
-                "there are no pictures among these examples" + ", which --raw leaves as they are stored" * options.raw
-            )
+            return _refuse("there are no pictures among these examples" + ", as --raw shows them" * options.raw)
         write_sheet(options.out, pictures)
         print(f"{len(pictures)} pictures: {options.out}")
     return 0

@@ -39,12 +39,12 @@ def place_shards(
     entries = {}
     for split, shards in splits.items():
         indexed = {}
-        for shard, name in zip(shards, shard_paths("", info, split), strict=True):
-            path = os.path.join(directory, name)
+        for shard, place in zip(shards, shard_paths("", info, split), strict=True):
+            path = os.path.join(directory, place)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.rename(shard.path, path)
-            entries[name.as_posix()] = shard.entry
-            indexed[name.name] = partial(describe_shard, path, shard.checksums)
+            entries[place.as_posix()] = shard.entry
+            indexed[place.name] = partial(describe_shard, path, shard.checksums)
         # What others wrote may be grouped, or of equal names in several folders: those are read without an index.
         if shards and len(indexed) == len(shards) and not any(shard.is_grouped for shard in shards):
             write_record_index(os.fspath(index_path(directory, info, split)), indexed)

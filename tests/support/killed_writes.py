@@ -163,7 +163,7 @@ def recover(path: Path, found: str, task: Callable[[Path], None], after: Records
         assert in_child(lambda: task(path)) == 0
     assert read_records(path) == after
     remove_leftovers(path)
-    assert find_leftovers(path) == find_aside(path) == []
+    assert not find_leftovers(path) and not find_aside(path)
     assert os.listdir(path.parent) == [path.name]
 
 

@@ -110,7 +110,7 @@ def test_the_first_example_is_shown_and_then_fixes_the_others(tmp_path: Path) ->
 
 def test_columns_tell_by_their_first_row(tmp_path: Path) -> None:
     """In a writer, and in ``write_dataset``, whose sources may be columns, sequences or functions."""
-    columns = {"x": np.zeros((5, 2), np.uint8), "y": [1, 2, 3, 4, 5]}
+    columns: dict[str, Any] = {"x": np.zeros((5, 2), np.uint8), "y": [1, 2, 3, 4, 5]}
     expected = FeaturesDict({"x": raw((2,), np.uint8), "y": np.int64})
     with pytest.warns(UserWarning), DatasetWriter(tmp_path / "data") as writer:
         writer.write_columns(columns)
