@@ -51,17 +51,18 @@ def place_shards(
     return info, entries
 
 
-def describe_dataset(directory: str, info: DatasetInfo, entries: Mapping[str, FileEntry]) -> Manifest:
+def describe_dataset(directory: str, info: DatasetInfo, entries: Mapping[str, FileEntry], fingerprint: str = "") -> Manifest:
     """Write what the data set in a directory is, the manifest last, and return that.
 
     Args:
       entries: What is known of each shard.
+      fingerprint: See ``Manifest``.
     """
     info.write(directory)
     files = {
         name: describe_file(os.path.join(directory, name)) if records is None else entries[name]
         for name, records in content_files(directory, info).items()
     }
-    manifest = Manifest(files)
+    manifest = Manifest(files, fingerprint)
     manifest.write(os.path.join(directory, MANIFEST_FILE))
     return manifest

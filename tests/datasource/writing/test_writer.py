@@ -268,7 +268,7 @@ def test_what_exists_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "data" / "dataset_info.json").unlink()
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
 
-    with pytest.raises(DatasetExistsError, match="holds data already, which is never overwritten"):
+    with pytest.raises(DatasetExistsError, match=r'holds data already, which is never overwritten.*mode="append"'):
         DatasetWriter(tmp_path / "data", {"x": np.int64})
 
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
