@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-from ..samplers import Sampler
+import numpy.typing as npt
 
 __all__ = ["BatchMask"]
 
@@ -22,16 +21,13 @@ class BatchMask:
 
     Args:
       key: What the mask is called in a batch.
-      sampler: Whose order the batches are cut from.
     """
 
-    def __init__(self, key: str, sampler: Sampler) -> None:
+    def __init__(self, key: str) -> None:
         self._key = key
-        self._shard = sampler.shard
-        self._length = sampler.global_length
 
-    def add(self, batch: Any, start: int, stop: int) -> dict[str, Any]:
-        """Return a batch of this rank's positions ``start <= position < stop`` with its mask, bool of ``[stop - start]``.
+    def add(self, batch: Any, counts: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        """Return a batch with its mask: for each example whether it counts.
 
         Raises:
           TypeError: The batch is no dict.
@@ -42,10 +38,9 @@ class BatchMask:
         if self._key in batch:
             raise ValueError(f"mask={self._key!r}: batches have a field of this name already; choose another")
         for name, column in batch.items():
-            if isinstance(column, np.ndarray) and column.shape[:1] != (stop - start,):
+            if isinstance(column, np.ndarray) and column.shape[:1] != counts.shape:
                 raise ValueError(
-                    f"mask={self._key!r}: the batch is made of {stop - start} records, and {name!r} has shape {column.shape}; "
+                    f"mask={self._key!r}: the batch is made of {len(counts)} records, and {name!r} has shape {column.shape}; "
                     "a mask needs one example for each record, without filters"
                 )
-        places = np.arange(start, stop) * self._shard.count + self._shard.index
-        return {**batch, self._key: places < self._length}
+        return {**batch, self._key: counts}

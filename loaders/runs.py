@@ -13,6 +13,7 @@ from ..datasource.laps import Laps
 from .fetch import Fetcher
 from .order import Order
 from .plan import Run
+from .task import Task
 from .telling.times import Times
 from .worker_info import WorkerInfo, enter_worker
 
@@ -26,7 +27,7 @@ _RUN_BATCHES = 64
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The batches of a run; where one failed, those before it, and why. ``times`` says what took how long."""
+    """The batches of a run, or chunks; where one failed, those before it, and why. ``times`` says what took how long."""
 
     run: Run
     batches: list[Any]
@@ -85,4 +86,11 @@ class RunMaker:
                 batches += self._fetcher.fetch_run(indices, bounds)
                 return
         for start, stop in pairwise(bounds):
-            batches.append(self._fetcher.fetch(indices[start:stop]))
+            task = Task(self._order, run.epoch, first + start, indices[start:stop])
+            if not self._fetcher.makes_chunks:
+                batches.append(self._fetcher.fetch(task))
+                continue
+            chunk, error = self._fetcher.fetch_chunk(task)
+            batches.append(chunk)
+            if error is not None:
+                raise error

@@ -214,7 +214,7 @@ def test_memory_that_was_held_is_given_back() -> None:
 
 def test_beyond_the_limit_batches_are_copied_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     """All stay intact; those beyond the limit lie in private memory."""
-    fetcher = Fetcher(Numbers(40, width=LARGE), (), None)
+    fetcher = Fetcher(Numbers(40, width=LARGE))
     pool = WorkerPool(
         Payload(fetcher, Order(IndexSampler(40)), None),
         num_workers=1,
