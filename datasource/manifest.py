@@ -27,7 +27,7 @@ from typing import Any, Self
 from .errors import DataError, DatasetExistsError, ShardNotFoundError
 from .tasks import count_cpus
 from .tfds import DatasetInfo, shard_paths
-from .tfds.info import FEATURES_FILE, INFO_FILE, LICENSE_FILE, METADATA_FILE
+from .tfds.info import EMPTY_SPLITS_FILE, FEATURES_FILE, INFO_FILE, LICENSE_FILE, METADATA_FILE
 from .tfds.labels import LABELS_SUFFIX
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
 
 MANIFEST_FILE = "arrayfeed.json"
 
+_DESCRIBING = {INFO_FILE, FEATURES_FILE, METADATA_FILE, EMPTY_SPLITS_FILE, LICENSE_FILE}
 _VERSION = 1
 _BLOCK_BYTES = 1 << 20
 
@@ -154,7 +155,7 @@ def content_files(directory: str | os.PathLike[str], info: DatasetInfo) -> dict[
         for path, records in zip(shard_paths("", info, split.name), split.shard_lengths, strict=True):
             files[path.as_posix()] = records
     for name in os.listdir(directory):
-        if name in (INFO_FILE, FEATURES_FILE, METADATA_FILE, LICENSE_FILE) or name.endswith(LABELS_SUFFIX):
+        if name in _DESCRIBING or name.endswith(LABELS_SUFFIX):
             files[name] = None
     return files
 

@@ -149,6 +149,12 @@ class BaseSource(ABC, Sequence[T]):
 
         The view holds the indices (8 bytes each); those at a regular step, as in ``source[a:b:c]``, cost nothing.
         """
+        if (
+            isinstance(indices, range)
+            and indices
+            and 0 <= min(indices[0], indices[-1]) <= max(indices[0], indices[-1]) < len(self)
+        ):
+            return self._at(indices)
         found = self._normalise(indices)
         step = int(found[1] - found[0]) if found.size > 1 else 0
         if step and (np.diff(found) == step).all():

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from ..errors import SchemaError
 from .codec import AUTO, choose_codec
 from .columns import count_rows, take_row
 from .encoder import RecordEncoder
-from .example_writer import ShardLimits
+from .limits import ShardLimits
 
-__all__ = ["Layout", "Source", "cut_evenly", "lay_out"]
+__all__ = ["Layout", "Source", "cut_evenly", "first_example", "lay_out"]
 
 Example: TypeAlias = Mapping[str, Any]
 #: Columns; examples by number; or a function that gives the examples of one shard of so many.
@@ -58,21 +58,45 @@ def lay_out(split: str, source: Source, encoder: RecordEncoder, limits: ShardLim
     """
     if num_shards is not None and num_shards < 1:
         raise ValueError(f"num_shards must be 1 or more, got {num_shards} for split {split!r}")
-    if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
-        if not callable(source):
-            raise TypeError(
-                f"split {split!r}: columns, a sequence of examples or a function expected, got {type(source).__name__}; what "
-                "can only be read once, from beginning to end, DatasetWriter.write_all() writes"
-            )
+    if not _has_length(split, source):
         if num_shards is None:
             raise ValueError(f"split {split!r} is given by a function, for which num_shards must say how often to call it")
         return Layout(tuple(range(num_shards + 1)), limits, 0, is_counted=False)
-    length = count_rows(source) if isinstance(source, Mapping) else len(source)
+    length = _length(source)
     sample = [_encode(split, source, index, encoder) for index in _spread(length)]
     record_bytes = sum(map(len, sample)) / max(len(sample), 1)
     codec = choose_codec(sample) if limits.codec == AUTO else limits.codec
     bounds = cut_evenly(length, record_bytes, limits, num_shards)
     return Layout(bounds, ShardLimits(None, None, codec), round(length * record_bytes))
+
+
+def first_example(split: str, source: Source) -> Example | None:
+    """Return the first example of a source; None if it has none.
+
+    Raises:
+      TypeError: It is no source.
+    """
+    if not _has_length(split, source):
+        return next(iter(source(0, 1)), None)
+    if not _length(source):
+        return None
+    return take_row(source, 0) if isinstance(source, Mapping) else source[0]
+
+
+def _has_length(split: str, source: Any) -> TypeGuard[Mapping[str, Any] | Sequence[Example]]:
+    """Return whether a source has examples by number; else it is a function."""
+    if hasattr(source, "__len__") and hasattr(source, "__getitem__"):
+        return True
+    if not callable(source):
+        raise TypeError(
+            f"split {split!r}: columns, a sequence of examples or a function expected, got {type(source).__name__}; what "
+            "can only be read once, from beginning to end, DatasetWriter.write_all() writes"
+        )
+    return False
+
+
+def _length(source: Mapping[str, Any] | Sequence[Example]) -> int:
+    return count_rows(source) if isinstance(source, Mapping) else len(source)
 
 
 def _spread(length: int) -> list[int]:

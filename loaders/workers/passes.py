@@ -51,6 +51,11 @@ class WorkerPass(Iterator[Made]):
         """Whether this cannot go on: closed, or in a forked child."""
         return not self._finalizer.alive or not self._pool.alive
 
+    @property
+    def ready(self) -> int:
+        """How many runs wait to be asked for; a few may wait for an earlier one yet."""
+        return 0 if self.stale else sum(order.settled for order in self._orders) + self._pool.unread
+
     def __next__(self) -> Made:
         pool = self._pool
         with pool.lock:

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ...samplers import Sampler
 from ..fetch import Fetcher
+from ..order import Order
 from ..plan import Run
 from ..runs import Made, RunMaker
-from ..stats import StopWatch
+from ..telling.watch import Watch
+from .in_turn import InTurn
+from .payload import Payload, check_picklable
 from .prefetch import Prefetcher
 from .threads import ThreadPass
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from .passes import WorkerPass
     from .pool import WorkerPool
 
-    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | map[Made]
+    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | InTurn[Made]
 
 __all__ = ["StartMethod", "WorkerType", "Workers"]
 
@@ -33,10 +35,11 @@ class Workers:
     """The workers of one loader. Processes start with the first pass and serve all; threads live as long as a pass.
 
     Args:
-      fetcher, sampler, watch: What makes batches, which ones, and what adds up the time it takes.
+      fetcher, order, watch: What makes batches, which ones, and what adds up the time it takes.
       count: 0 for none: then the work is done here, ahead in a thread unless ``prefetch_factor`` is 0.
-      kind, method, init, timeout_s: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn`` and ``timeout`` of
-        ``DataLoader``.
+      kind, method, init, timeout_s, pin_memory: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn``, ``timeout``
+        and ``pin_memory`` of ``DataLoader``.
+      seed: What workers' own seeds come from.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -46,8 +49,8 @@ class Workers:
     def __init__(
         self,
         fetcher: Fetcher,
-        sampler: Sampler,
-        watch: StopWatch,
+        order: Order,
+        watch: Watch,
         *,
         count: int,
         kind: WorkerType,
@@ -55,10 +58,12 @@ class Workers:
         method: StartMethod | None,
         init: Callable[[int], None] | None,
         timeout_s: float,
+        pin_memory: bool = False,
+        seed: int = 0,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
-        self._sampler = sampler
+        self._order = order
         self._watch = watch
         self._count = count
         self._kind = kind
@@ -66,10 +71,10 @@ class Workers:
         self._method: StartMethod = method or "forkserver"
         self._init = init
         self._timeout_s = timeout_s
+        self._pin_memory = pin_memory
+        self._seed = seed
         self._pool: WorkerPool | None = None
         if count and kind == "process" and method != "fork":
-            from .payload import check_picklable
-
             parts = {**fetcher.parts(), "worker_init_fn": init}
             # The source is looked at when it is sent: pickling one that holds its data takes a while.
             check_picklable({name: part for name, part in parts.items() if name != "source"})
@@ -80,13 +85,15 @@ class Workers:
             from .passes import WorkerPass
 
             return WorkerPass(self._open_pool(), cut, ahead=self._ahead, timeout_s=self._timeout_s)
-        makers = [RunMaker(self._fetcher, self._sampler, self._watch) for _ in range(max(1, self._count))]
+        payload = Payload(self._fetcher, self._order, self._init, self._count, self._seed)
+        infos = [payload.describe(worker) for worker in range(self._count)]
+        makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [RunMaker(self._fetcher, self._order)]
         runs = cut(makers[0].max_batches)
         if self._count:
             return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
         if self._ahead:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
-        return map(makers[0].make, runs)
+        return InTurn(runs, makers[0].make)
 
     def close(self) -> None:
         """End the processes. May be called twice; the next pass starts new ones."""
@@ -96,15 +103,15 @@ class Workers:
 
     def _open_pool(self) -> WorkerPool:
         if self._pool is None or not self._pool.alive:
-            from .payload import Payload
             from .pool import WorkerPool
 
             self._pool = WorkerPool(
-                Payload(self._fetcher, self._sampler, self._init),
+                Payload(self._fetcher, self._order, self._init, self._count, self._seed),
                 num_workers=self._count,
                 method=self._method,
                 ahead=self._ahead,
                 watch=self._watch,
+                pin_memory=self._pin_memory,
             )
         return self._pool
 

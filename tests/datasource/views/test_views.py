@@ -381,11 +381,16 @@ def test_every_view_says_what_it_is() -> None:
     assert "<10 of Asked(asked)[9::-1]>" in shown
     assert "<3 of Asked(asked).select(...)>" in shown
     assert "Asked(asked).map(support.sources.negate).map(support.sources.divide)" in shown
-    assert "concatenate(Asked(asked), Asked(asked))" in shown
+    assert "<20 of concatenate(Asked(asked), Asked(asked))>" in shown
     assert "zip_sources(a=Asked(asked), b=<10 of Asked(asked)[9::-1]>)" in shown
-    assert "Asked(asked).batch(3, drop_last=True)" in shown
-    assert "Asked(asked).window(3, 2)" in shown
-    assert repr(concatenate(*[source] * 1000)).endswith("Asked(asked), and 997 more)")
+    assert "<3 of Asked(asked).batch(3, drop_last=True)>" in shown
+    assert "<4 of Asked(asked).window(3, 2)>" in shown
+    assert "<10 of <5 of Asked(asked).batch(2)>.unbatch()>" in shown
+    assert repr(concatenate(*[source] * 1000)).endswith("Asked(asked), and 997 more)>")
+    deep: BaseSource[Any] = source
+    for _ in range(8):
+        deep = zip_sources(deep.batch(1), deep.batch(1))
+    assert len(repr(deep)) < 600
 
 
 def test_a_view_goes_wherever_a_source_goes() -> None:

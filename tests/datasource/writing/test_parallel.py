@@ -104,9 +104,9 @@ def test_examples_keep_their_order_and_none_is_lost(tmp_path: Path) -> None:
 
             assert [example["x"] for example in read_examples(path)["a"]] == list(range(count))
             lengths = shard_lengths(path)["a"]
-            assert len(lengths) == max(1, min(num_shards, count))
-            assert max(lengths) - min(lengths) <= 1
-            assert list(shard_lengths(path)) == ["a", "b"]
+            assert len(lengths) == min(num_shards, count)
+            assert max(lengths, default=0) - min(lengths, default=0) <= 1
+            assert set(shard_lengths(path)) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_function_gives_the_examples_of_each_shard(tmp_path: Path, num_workers
         shard_records=20,
     )
 
-    assert shard_lengths(tmp_path / "data") == {"train": (20, 5) * 4, "few": (1, 1), "none": (0,)}
+    assert shard_lengths(tmp_path / "data") == {"train": (20, 5) * 4, "few": (1, 1), "none": ()}
     labels = [row["label"] for row in make_rows(100)]
     expected = [label for shard in range(4) for label in labels[shard::4]]
     assert [example["label"] for example in read_examples(tmp_path / "data")["train"]] == expected

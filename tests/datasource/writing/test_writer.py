@@ -132,12 +132,16 @@ def test_columns_write_what_their_rows_would(tmp_path: Path, rng: np.random.Gene
 
 
 def test_a_split_of_no_examples_exists(tmp_path: Path) -> None:
-    """Whether it was to be filled from examples or columns."""
+    """Whether it was to be filled from examples or columns. It is named in a file of its own, for TFDS cannot open it."""
     with DatasetWriter(tmp_path / "data", {"x": np.int64}) as writer:
         writer.write_all([], split="none")
         writer.write_columns({"x": np.empty(0, np.int64)}, split="no_rows")
 
     assert read_records(tmp_path / "data") == {"none": [], "no_rows": []}
+    assert "splits" not in json.loads((tmp_path / "data" / "dataset_info.json").read_text())
+    (tmp_path / "data" / "empty_splits.json").write_text("{}")
+    with pytest.raises(DataError, match=r"empty_splits\.json: a list of splits' names expected"):
+        DatasetInfo.read(tmp_path / "data")
 
 
 def test_a_progress_bar_counts_the_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
