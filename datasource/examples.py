@@ -14,6 +14,7 @@ from .columns import Columns
 from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
+from .example.single import SingleDecoder
 from .features import FeaturesDict
 from .laps import READ, lap
 from .records import RecordSource
@@ -45,15 +46,20 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         self.records = records
         self.features = features
         self.name = name
-        self._plan = DecodePlan(features, len(records))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._length = len(self.records)
+        self._plan = DecodePlan(self.features, self._length)
+        self._decode = SingleDecoder(self.features).decode
 
     def __len__(self) -> int:
-        return len(self.records)
+        return self._length
 
     def _read_one(self, index: int) -> dict[str, Any]:
         record = self.records._read_one(index)
         try:
-            return self._plan.decode(record)
+            return self._decode(record)
         except DecodeError as error:
             raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
 
@@ -63,7 +69,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         lap(READ)
         for index, record in zip(indices.tolist(), records, strict=True):
             try:
-                examples.append(self._plan.decode(record))
+                examples.append(self._decode(record))
             except DecodeError as error:
                 raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
         return examples
@@ -108,7 +114,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def __setstate__(self, state: tuple[RecordSource, FeaturesDict, str]) -> None:
         self.records, self.features, self.name = state
-        self._plan = DecodePlan(self.features, len(self.records))
+        self._prepare()
 
     def _origin(self, index: int) -> str:
         return self.records._origin(index)
