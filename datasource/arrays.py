@@ -76,8 +76,17 @@ class ArraySource(BaseSource[Any]):
 
     def _open(self) -> _Opened:
         # No lock: threads that come at the same time open the files twice, and one of the two mappings is dropped.
+        self._refuse_closed()
+        self._opened = opened = self._load()
+        self._refuse_closed()  # closed meanwhile: nothing may stay open
+        return opened
+
+    def _refuse_closed(self) -> None:
         if self._closed:
+            self._opened = None
             raise ValueError(f"{self!r} is closed")
+
+    def _load(self) -> _Opened:
         nested = map_structure(lambda leaf: leaf if isinstance(leaf, np.ndarray) else leaf.open(), self._given)
         arrays = dict(walk(nested))
         scalars = [name or "array" for name, array in arrays.items() if array.ndim == 0]
@@ -90,8 +99,7 @@ class ArraySource(BaseSource[Any]):
         if self._length not in (-1, length):
             raise DataError(f"the files of {self!r} have {length} rows by now; open them again")
         self._length = length
-        self._opened = opened = _Opened(list(arrays), [_Column(array) for array in arrays.values()], make_nester(nested))
-        return opened
+        return _Opened(list(arrays), [_Column(array) for array in arrays.values()], make_nester(nested))
 
     def close(self) -> None:
         self._closed = True
@@ -102,7 +110,7 @@ class ArraySource(BaseSource[Any]):
     @property
     def fingerprint(self) -> str:
         """A digest of names, dtypes, shapes and up to 64 rows, evenly spaced, of each array; objects are not looked at."""
-        opened = self._opened or self._open()
+        opened = self._opened or self._load()
         result = blake2b(digest_size=8)
         for name, column in zip(opened.names, opened.columns, strict=True):
             result.update(f"{name}\0{column.array.dtype.str}\0{column.array.shape}\0".encode())

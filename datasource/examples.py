@@ -11,11 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import Columns
+from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
+from .laps import READ, lap
 from .records import RecordSource
 from .source import BaseSource, Indices
+from .views.fields import FieldsView
 
 __all__ = ["ExampleDataSource"]
 
@@ -25,8 +28,8 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     ``source[i]`` is a dict with sorted keys and the types that ``tfds.data_source`` gives: Python scalars, ``bytes`` for text,
     arrays for tensors and images. ``source.read_batch(indices)`` gives each feature as one array of its declared dtype, without
-    making the examples first where the records' layout allows. ``len`` counts examples. Threads may share a source, a forked
-    child may go on with it; pickled it is a few kB.
+    making the examples first where the records' layout allows. ``len`` counts examples. ``print(source)`` tells where they are
+    and what they hold. Threads may share a source, a forked child may go on with it; pickled it is a few kB.
 
     Args:
       records: The stored records.
@@ -61,7 +64,9 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def _read_many(self, indices: Indices) -> list[dict[str, Any]]:
         examples = []
-        for index, record in zip(indices.tolist(), self.records._read_many(indices), strict=True):
+        records = self.records._read_many(indices)
+        lap(READ)
+        for index, record in zip(indices.tolist(), records, strict=True):
             try:
                 examples.append(self._decode(record))
             except DecodeError as error:
@@ -76,6 +81,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         if where is not None and (known := self._plan.decode_known(where[0], indices, bounds)) is not None:
             return known
         records = self.records.gather(indices)
+        lap(READ)
         batches = self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
         if where is not None:
             self._plan.note_addresses(where[0], indices)
@@ -114,6 +120,18 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def _describe_length(self) -> str:
         return f"{len(self)} examples"
+
+    def as_tuple(self, *names: str) -> BaseSource[tuple[Any, ...]]:
+        """Return a lazy view of the features ``names`` of every example, as tuples in that order; decodes no others.
+
+        Raises:
+          ValueError: There is no such feature; lists those there are.
+        """
+        selected = ExampleDataSource(self.records, self.features.select(names), name=self.name)
+        return FieldsView(selected, names)
+
+    def __str__(self) -> str:
+        return describe(self)
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""

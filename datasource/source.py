@@ -151,6 +151,12 @@ class BaseSource(ABC, Sequence[T]):
 
         The view holds the indices (8 bytes each); those at a regular step, as in ``source[a:b:c]``, cost nothing.
         """
+        if (
+            isinstance(indices, range)
+            and indices
+            and 0 <= min(indices[0], indices[-1]) <= max(indices[0], indices[-1]) < len(self)
+        ):
+            return self._at(indices)
         found = self._normalise(indices)
         step = int(found[1] - found[0]) if found.size > 1 else 0
         if step and (np.diff(found) == step).all():
@@ -166,6 +172,19 @@ class BaseSource(ABC, Sequence[T]):
         from .views.map import MapView
 
         return MapView(self, (function,))
+
+    def as_tuple(self, *names: str) -> BaseSource[tuple[Any, ...]]:
+        """Return a lazy view of the fields ``names`` of every element, a dict, as tuples in that order.
+
+            source.as_tuple("image", "label")[3]        (source[3]["image"], source[3]["label"])
+            source.as_tuple("objects/bbox")             a field of a field
+
+        Raises:
+          TypeError: Something is no name. When read, ``ValueError``: there is no such field; lists those there are.
+        """
+        from .views.fields import FieldsView
+
+        return FieldsView(self, names)
 
     def batch(self, size: int, *, drop_last: bool = False) -> BaseSource[Columns]:
         """Return a lazy view of ``size >= 1`` neighbouring elements at a time, as columns; the last may have fewer.

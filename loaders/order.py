@@ -50,6 +50,14 @@ class Order:
         assert isinstance(self.sampler, OrderedSampler)
         return self.sampler.places_in(leftover.count(self.sampler.global_length))
 
+    def begun(self) -> dict[tuple[int, int], int]:
+        """Return how many outputs of this rank's positions, by epoch and position, were delivered before."""
+        if self._leftover is None:
+            return {}
+        shard = self.sampler.shard
+        own = {n // shard.count: rows for n, rows in self._leftover.begun.items() if n % shard.count == shard.index}
+        return {(self._left_epoch, position): rows for position, rows in own.items()}
+
     def records(self, epoch: int, start: int, stop: int) -> Ints:
         """Return the record indices at positions ``start <= position < stop`` of an epoch."""
         if self._of(epoch) is not None:
@@ -59,8 +67,7 @@ class Order:
 
     def places(self, epoch: int, start: int, stop: int) -> Ints:
         """Return the places in the epoch's global order that these positions are."""
-        shard = self.sampler.shard
-        numbers = np.arange(start, stop, dtype=np.int64) * shard.count + shard.index
+        numbers = self._numbers(start, stop)
         leftover = self._of(epoch)
         if leftover is None:
             return numbers
@@ -70,11 +77,20 @@ class Order:
             numbers[over] = count - 1 - (numbers[over] - count) % count
         return leftover.places(numbers)
 
+    def counts(self, epoch: int, start: int, stop: int) -> npt.NDArray[np.bool_]:
+        """Return which of these positions count, and which repeat another because of ``tail="pad"``."""
+        leftover, length = self._of(epoch), self.sampler.global_length
+        return self._numbers(start, stop) < (length if leftover is None else leftover.count(length))
+
     def at_places(self, epoch: int, places: Ints) -> Ints:
         """Return the record indices at places of an epoch's global order."""
         self._go_to(epoch)
         assert isinstance(self.sampler, OrderedSampler)
         return self.sampler.at_places(places)
+
+    def _numbers(self, start: int, stop: int) -> Ints:
+        shard = self.sampler.shard
+        return np.arange(start, stop, dtype=np.int64) * shard.count + shard.index
 
     def _of(self, epoch: int) -> Leftover | None:
         return self._leftover if epoch == self._left_epoch else None

@@ -9,6 +9,8 @@ import sys
 import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
 
@@ -20,6 +22,7 @@ from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
 from ..source import Indices
 from .file import Io
+from .first_reads import FirstReads
 from .opened import OpenShards
 from .places import Places
 from .reader import Check, ShardReader
@@ -102,7 +105,12 @@ class ArrayRecordDataSource(RecordSource):
         self._end_array = np.array(self._ends, np.int64)
         self._first = np.array([s.start for s in shards], np.int64) - (self._end_array - np.array(lengths, np.int64))
         if len(self) <= _MAX_PLACES:
-            self._hold().places = Places(len(self))
+            opened = self._hold()
+            opened.places = Places(len(self))
+            if self._io == "mmap" and self._check == "crc" and len(self._indexes) == 1:
+                with suppress(KeyError):  # a shard that is not indexed
+                    names = [os.path.basename(shard.path) for shard in shards]
+                    opened.first_reads = FirstReads(self._indexes[0], names, self._first, self._end_array)
 
     def _count(self, number: int, shard: Shard) -> int:
         """Return how many records a shard contributes; opens the file."""
@@ -157,7 +165,12 @@ class ArrayRecordDataSource(RecordSource):
         return (opened.places.addresses, opened) if len(opened.places.addresses) else None
 
     def _gather_shards(self, opened: OpenShards, indices: Indices) -> Extents:
-        """Return records as their shards give them."""
+        """Return records as their shards give them; some of them were not read before, or are not remembered."""
+        if (
+            opened.first_reads is not None
+            and (found := opened.first_reads.gather(indices, opened.places, opened, partial(self._reader, opened))) is not None
+        ):
+            return found
         if len(self._shards) == 1:
             return self._gather_shard(opened, 0, indices + self._first[0])
         numbers = np.searchsorted(self._end_array, indices, side="right")
@@ -193,6 +206,10 @@ class ArrayRecordDataSource(RecordSource):
         lowest = int(addresses.min())
         offsets = addresses - lowest
         return Extents(lowest, offsets, sizes, int((offsets + sizes).max()), int(sizes.min()), owners)
+
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(shard.path for shard in self._shards))
 
     def locate(self, index: int) -> tuple[str, int]:
         """Return the file and the record in it of element ``0 <= index < len(self)``, to name it in an error."""

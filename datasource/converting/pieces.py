@@ -8,8 +8,8 @@ from typing import Any
 
 from ..shards import Shard, slice_shards
 from ..writing.codec import AUTO
-from ..writing.example_writer import ShardLimits
 from ..writing.layout import cut_evenly
+from ..writing.limits import ShardLimits
 from .conversion import Piece
 
 __all__ = ["Counted", "cut_counted", "cut_ranges", "group_files", "limits_of"]

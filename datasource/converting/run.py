@@ -15,7 +15,7 @@ from ..progress import show_progress
 from ..tasks import Tick, count_cpus, run_tasks
 from ..writing import DatasetWriter
 from ..writing.encoder import RecordEncoder
-from ..writing.example_writer import ShardLimits
+from ..writing.limits import ShardLimits
 from ..writing.parts import PartWriter, finished_parts, mark_wanted, read_part
 from .conversion import Conversion, Converted, Item, OnError, Piece, Read, Skipped
 from .pieces import limits_of

@@ -7,16 +7,19 @@ import os
 from typing import Any
 
 from ..features import FeaturesDict
+from ..manifest import FileEntry
 from ..tfds import DatasetInfo
 from ..tfds.filenames import shard_filename
 from ..writing import DatasetWriter
-from ..writing.assemble import make_empty_shard
+from ..writing.checks import default_name
 from ..writing.parts import finished_parts, read_part, remove_parts
+from ..writing.shards import WrittenShard
 
 __all__ = ["BareWriter", "DescribedWriter"]
 
-#: Fields of a description that are about the files of the data set it was read from.
-_OF_FILES: dict[str, Any] = {"splits": (), "file_format": "array_record", "alternative_file_formats": (), "other": {}}
+#: Fields of a description that options may replace, and those that are about the files it was read with.
+_KEPT = ("name", "version", "description", "citation", "license", "metadata", "supervised_keys")
+_OF_FILES: dict[str, Any] = {"splits": (), "file_format": "array_record", "alternative_file_formats": ()}
 
 
 class DescribedWriter(DatasetWriter):
@@ -28,12 +31,17 @@ class DescribedWriter(DatasetWriter):
     """
 
     def __init__(self, path: str, features: FeaturesDict, info: DatasetInfo | None, **options: Any) -> None:
-        kept = () if info is None else ("name", "version", "description", "citation", "license", "metadata", "supervised_keys")
+        kept = () if info is None else _KEPT
         options = {name: getattr(info, name) for name in kept} | options
+        self._other = info
         super().__init__(path, features, **options)
-        if info is not None:
-            given = {field: getattr(self._info, field) for field in (*kept, "features")}
-            self._info = dataclasses.replace(info, **given, **_OF_FILES)
+
+    def _describe_before(self, splits: dict[str, list[WrittenShard]]) -> tuple[DatasetInfo, dict[str, FileEntry]]:
+        info, entries = super()._describe_before(splits)
+        if self._other is None:
+            return info, entries
+        given = {field: getattr(info, field) for field in (*_KEPT, "features")}
+        return dataclasses.replace(self._other, **given, **_OF_FILES), entries
 
 
 class BareWriter(DatasetWriter):
@@ -53,10 +61,10 @@ class BareWriter(DatasetWriter):
         for number in sorted(finished_parts(self.directory)):
             for name, shards in read_part(self.directory, number).items():
                 splits.setdefault(name, []).extend(shards)
+        dataset = self._given.get("name") or default_name(self.path)
         for name, shards in splits.items():
-            shards = shards or [make_empty_shard(self.directory, name)]
             for number, shard in enumerate(shards):
-                final = shard_filename(number, len(shards), dataset=self._info.name, split=name, file_format="array_record")
+                final = shard_filename(number, len(shards), dataset=dataset, split=name, file_format="array_record")
                 os.rename(shard.path, os.path.join(self.directory, final))
         remove_parts(self.directory)
         os.remove(os.path.join(self.directory, "plan.json"))

@@ -79,8 +79,9 @@ class TFRecordSource(RecordSource):
         self._checked = np.zeros(len(self), np.uint8)
         self._bases = np.zeros(len(shards), np.int64)
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
-        self._offset_of, self._checked_of, self._base_of = self._offsets.data, self._checked.data, self._bases.data
-        self._mapped: list[Bytes | None] = [None] * len(shards)
+        self._offset_of, self._checked_of = self._offsets.data, self._checked.data
+        # By number, each file's bytes and where they are in memory. An entry never changes: reads under way rely on it.
+        self._mapped: dict[int, tuple[Bytes, int]] = {}
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -89,29 +90,30 @@ class TFRecordSource(RecordSource):
 
     def _read_one(self, index: int) -> bytes:
         number = bisect_right(self._ends, index)
-        mapped = self._mapped[number]  # held until the record is copied
-        if mapped is None:
-            mapped = self._map(number)
+        mapped, base = self._mapped.get(number) or self._map(number)  # held until the record is copied
         start = self._offset_of[index + number]
         size = self._offset_of[index + number + 1] - start - FRAME_BYTES
-        record = copy_bytes(self._base_of[number] + start + HEADER_BYTES, size)
+        record = copy_bytes(base + start + HEADER_BYTES, size)
         if not self._checked_of[index]:
             self._check(index, mapped, start, record)
         return record
 
     def gather(self, indices: Indices) -> Extents:
+        if self._closed:
+            raise ValueError(f"{self!r} is closed")
         if not indices.size:
             return Extents.joined([])
         numbers = np.searchsorted(self._end_array, indices, side="right")
         places = indices + numbers
         starts = self._offsets[places]
         sizes = self._offsets[places + 1] - starts - FRAME_BYTES
-        addresses = self._bases[numbers] + starts + HEADER_BYTES
+        bases = self._bases[numbers]
         mapped = self._mapped  # taken after the addresses: whatever close() does meanwhile, the memory stays
-        if self._closed or not self._bases[numbers].all():
+        if self._closed or not bases.all():
             for number in np.unique(numbers).tolist():
                 self._map(number)
             return self.gather(indices)
+        addresses = bases + starts + HEADER_BYTES
         lowest = int(addresses.min())
         addresses -= lowest
         records = Extents(lowest, addresses, sizes, int((addresses + sizes).max()), int(sizes.min()), (mapped,))
@@ -123,7 +125,7 @@ class TFRecordSource(RecordSource):
     def _check_many(self, indices: Indices, numbers: Indices, starts: Indices, records: list[bytes]) -> None:
         rows = zip(indices.tolist(), numbers.tolist(), starts.tolist(), records, strict=True)
         for index, number, start, record in rows:
-            self._check(index, self._map(number), start, record)
+            self._check(index, self._map(number)[0], start, record)
 
     def _check(self, index: int, mapped: Bytes, start: int, record: bytes) -> None:
         """Compare a record's frame with the index, and its data with their checksum; remember that they match."""
@@ -140,6 +142,10 @@ class TFRecordSource(RecordSource):
         path, record = self.locate(index)
         raise CorruptShardError(f"{message}. Copy the file again, or leave the record out", path, record, offset)
 
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(shard.path for shard in self._shards))
+
     def locate(self, index: int) -> tuple[str, int]:
         number = bisect_right(self._ends, index)
         first = self._ends[number] - self._lengths[number]
@@ -147,13 +153,13 @@ class TFRecordSource(RecordSource):
 
     # -- open files -----------------------------------------------------------------------------------------------
 
-    def _map(self, number: int) -> Bytes:
-        """Return the bytes of a file; maps it the first time. Two threads may map it twice: the second time is forgotten."""
+    def _map(self, number: int) -> tuple[Bytes, int]:
+        """Return the bytes of a file and their address; maps it the first time. Of two threads that do so, one is too late."""
+        files = self._mapped  # before looking: what is mapped for a source that is closed meanwhile goes into the old
         if self._closed:
             raise ValueError(f"{self!r} is closed")
-        known = self._mapped[number]
-        if known is not None:
-            return known
+        if number in files:
+            return files[number]
         path = self._shards[number].path
         file = open_file(path, "mmap")
         needed = int(self._offsets[self._ends[number] + number])
@@ -163,14 +169,14 @@ class TFRecordSource(RecordSource):
                 path,
             )
         mapped = np.empty(0, np.uint8) if file.mapping is None else file.mapping
-        self._mapped[number] = mapped
-        self._bases[number] = mapped.ctypes.data
-        return mapped
+        known = files.setdefault(number, (mapped, mapped.ctypes.data))
+        self._bases[number] = known[1]
+        return known
 
     def close(self) -> None:
         """Release the files. Records handed out before stay valid."""
         self._closed = True
-        self._mapped = [None] * len(self._shards)  # a new list: readers under way hold the old one
+        self._mapped = {}  # a new one: readers under way hold the old
 
     # -- identity -------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..columns import Columns, stack
 from ..source import BaseSource, Indices
 from ..structure import map_structure
-from .identity import digest
+from .identity import digest, show
 
 __all__ = ["BatchView"]
 
@@ -45,7 +45,7 @@ class BatchView(BaseSource[Columns]):
 
     def _read_many(self, indices: Indices) -> list[Columns]:
         if not indices.size:
-            return []
+            return self._source._read_many(indices)  # nothing, or that it is closed
         rows, counts = self._rows(indices)
         return self._source._read_batches(rows, [0, *accumulate(counts.tolist())])
 
@@ -77,5 +77,5 @@ class BatchView(BaseSource[Columns]):
 
     def __repr__(self) -> str:
         if self._stride != self._size:
-            return f"{self._source!r}.window({self._size}, {self._stride})"
-        return f"{self._source!r}.batch({self._size}{', drop_last=True' * self._drop_last})"
+            return f"<{len(self)} of {show(self._source)}.window({self._size}, {self._stride})>"
+        return f"<{len(self)} of {show(self._source)}.batch({self._size}{', drop_last=True' * self._drop_last})>"

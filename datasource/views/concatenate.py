@@ -12,7 +12,7 @@ import numpy as np
 from ..columns import Columns
 from ..source import BaseSource, Indices, Source
 from ..structure import merge
-from .identity import digest
+from .identity import digest, show
 from .index import IndexView
 from .sequence import as_source
 
@@ -123,7 +123,7 @@ class ConcatenatedView(BaseSource[Any]):
 
     def __repr__(self) -> str:
         more = f", and {len(self._parts) - 3} more" if len(self._parts) > 3 else ""
-        return f"concatenate({', '.join(map(repr, self._parts[:3]))}{more})"
+        return f"<{len(self)} of concatenate({', '.join(map(show, self._parts[:3]))}{more})>"
 
 
 def _flatten(source: BaseSource[Any]) -> Iterator[BaseSource[Any]]:

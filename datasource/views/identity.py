@@ -1,4 +1,4 @@
-"""What makes two views the same: digests of their parts, and what a function is called."""
+"""What makes two views the same: digests of their parts, and what functions and sources are called."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["digest", "digest_code", "name_function"]
+__all__ = ["digest", "digest_code", "name_function", "show"]
 
 #: Types whose repr is the value, in every process.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic)
+_SHOWN_CHARACTERS = 240
 
 
 def digest(kind: str, *parts: str | bytes) -> str:
@@ -24,6 +25,13 @@ def digest(kind: str, *parts: str | bytes) -> str:
         result.update(len(data).to_bytes(8, "little"))
         result.update(data)
     return result.hexdigest()
+
+
+def show(source: object) -> str:
+    """Return the ``repr`` of a source for that of a view of it: of a long one both ends, so that depth makes it no longer."""
+    text = repr(source)
+    half = _SHOWN_CHARACTERS // 2
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
 
 def name_function(function: Callable[..., Any]) -> str:

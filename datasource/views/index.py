@@ -9,7 +9,7 @@ import numpy as np
 
 from ..columns import Columns
 from ..source import BaseSource, Indices
-from .identity import digest
+from .identity import digest, show
 
 __all__ = ["IndexView"]
 
@@ -69,10 +69,10 @@ class IndexView(BaseSource[T]):
     def __repr__(self) -> str:
         which = self._indices
         if not isinstance(which, range):
-            return f"<{len(self)} of {self._source!r}.select(...)>"
+            return f"<{len(self)} of {show(self._source)}.select(...)>"
         # Down to the first element, which a stop of -1 would not say.
         stop = which.stop if which.stop >= 0 else ""
-        return f"<{len(self)} of {self._source!r}[{which.start}:{stop}:{which.step}]>"
+        return f"<{len(self)} of {show(self._source)}[{which.start}:{stop}:{which.step}]>"
 
 
 def _as_range(indices: range | Indices) -> range | Indices:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..columns import Columns, stack
 from ..source import BaseSource, Indices
-from .identity import digest, name_function
+from .identity import digest, name_function, show
 
 __all__ = ["MapView"]
 
@@ -76,4 +76,4 @@ class MapView(BaseSource[Any]):
         return digest("map", self._source.fingerprint, *map(name_function, self._functions))
 
     def __repr__(self) -> str:
-        return repr(self._source) + "".join(f".map({name_function(function)})" for function in self._functions)
+        return show(self._source) + "".join(f".map({name_function(function)})" for function in self._functions)

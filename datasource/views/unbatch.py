@@ -10,7 +10,7 @@ import numpy as np
 from ..columns import Columns
 from ..source import BaseSource, Indices
 from ..structure import map_structure, merge
-from .identity import digest
+from .identity import digest, show
 
 __all__ = ["UnbatchView", "unbatch"]
 
@@ -87,7 +87,7 @@ class UnbatchView(BaseSource[Any]):
         return digest("unbatch", self._source.fingerprint)
 
     def __repr__(self) -> str:
-        return f"{self._source!r}.unbatch()"
+        return f"<{len(self)} of {show(self._source)}.unbatch()>"
 
 
 def _take_row(batch: Columns, row: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from ..columns import Columns
 from ..source import BaseSource, Indices, Source
-from .identity import digest
+from .identity import digest, show
 from .sequence import as_source
 
 __all__ = ["NumberSource", "ZipView", "enumerate_source", "zip_sources"]
@@ -82,7 +82,7 @@ class ZipView(BaseSource[Any]):
 
     def __repr__(self) -> str:
         names = [f"{name}=" for name in self._names] or [""] * len(self._parts)
-        shown = ", ".join(f"{name}{part!r}" for name, part in zip(names, self._parts, strict=True))
+        shown = ", ".join(f"{name}{show(part)}" for name, part in zip(names, self._parts, strict=True))
         return f"zip_sources({shown})"
 
 

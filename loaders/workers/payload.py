@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..fetch import Fetcher
 from ..order import Order
+from ..worker_info import WorkerInfo
 from .arena import Arena
 from .packing import Packed, Unpacked, dump, unpack
 
@@ -24,6 +25,12 @@ class Payload:
     fetcher: Fetcher
     order: Order
     worker_init_fn: Callable[[int], None] | None
+    num_workers: int = 1
+    seed: int = 0
+
+    def describe(self, worker: int) -> WorkerInfo:
+        """Return what code that runs in a worker may know about it."""
+        return WorkerInfo.of(worker, self.num_workers, self.seed, self.fetcher.parts()["source"])
 
     def store(self, arena: Arena, start: int) -> tuple[Packed, bool]:
         """Write it to the arena from ``start`` on, a multiple of the page size; say whether it refers to ``__main__``.

@@ -66,6 +66,7 @@ class FileStore(Store):
     # -- the file -------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        self.__del__()  # a forked child's copy of its parent's
         try:
             self._file = open(self.path, "r+b" if os.path.exists(self.path) else "x+b", buffering=0)
         except FileExistsError:
@@ -73,6 +74,12 @@ class FileStore(Store):
         except OSError as error:
             raise DataError(f"the cache cannot be opened: {error.strerror}", self.path) from error
         self._process = os.getpid()
+
+    def _descriptor(self) -> int:
+        try:
+            return self._file.fileno()
+        except ValueError:
+            raise ValueError(f"the cache {self.path} is closed") from None
 
     def _check_header(self, num_slots: int, identity: str) -> None:
         expected = _HEADER.pack(_MAGIC, num_slots, identity.encode(), 0)[:-4]
@@ -98,7 +105,7 @@ class FileStore(Store):
 
         if self._process != os.getpid():
             self._open()  # the parent's lock would be this process's own
-        handle = self._file.fileno()
+        handle = self._descriptor()
         fcntl.flock(handle, fcntl.LOCK_EX)
         try:
             yield handle
@@ -161,9 +168,11 @@ class FileStore(Store):
         """Return the file's bytes, up to ``end`` if it is that long by now."""
         mapped = self._mapped
         if mapped.size < end:
-            size = os.fstat(self._file.fileno()).st_size
-            if size > mapped.size:
-                self._mapped = mapped = map_file(self._file.fileno(), size)
+            with self.lock:  # the descriptor of a file that is closed meanwhile may be another's
+                handle = self._descriptor()
+                size = os.fstat(handle).st_size
+                if size > mapped.size:
+                    self._mapped = mapped = map_file(handle, size)
         return mapped
 
     def read(self, slot: int) -> bytearray:
@@ -216,6 +225,10 @@ class FileStore(Store):
 
     def close(self) -> None:
         with self.lock:
+            self._file.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
             self._file.close()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ...columns import Columns
 from ...source import BaseSource, Indices
 from ...structure import map_structure, merge
-from ..identity import digest, digest_code
+from ..identity import digest, digest_code, show
 from ..map import MapView
 from .entries import HEAD, EntryError, frame
 from .file_store import FileStore
@@ -262,7 +262,7 @@ class CacheView(BaseSource[T]):
 
     def __repr__(self) -> str:
         where = "" if self._path is None else f", path={self._path!r}"
-        return f"{self._source!r}.cache({self._max_bytes}{where})"
+        return f"{show(self._source)}.cache({self._max_bytes}{where})"
 
 
 def _identify(source: BaseSource[Any]) -> str:
