@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
@@ -325,8 +326,7 @@ def test_usual_pictures_are_decoded_as_all_others_are(capfd: pytest.CaptureFixtu
     rng = random.Random(0)
     outcomes = {"pixels": 0, "error": 0}
     for feature in (Image(shape=(None, None, 3)), Image(shape=(None, None, 1))):
-        fast = feature.payload_decoder()
-        assert fast is not None
+        fast: Any = feature.payload_decoder()
         files = [file[:size] for file in kinds * 3 for size in (len(file), rng.randrange(len(file)))]
         files += [mutate(rng.choice(kinds), rng) for _ in range(300)]
         for file in files:
@@ -335,7 +335,7 @@ def test_usual_pictures_are_decoded_as_all_others_are(capfd: pytest.CaptureFixtu
             except DecodeError:
                 outcomes["error"] += 1
                 for data in (file, memoryview(file)):
-                    with pytest.raises(Exception, match=""):  # of whatever type: the caller then asks decode
+                    with pytest.raises((DecodeError, cv2.error, IndexError, struct.error)):
                         fast(data)
                 continue
             outcomes["pixels"] += 1
