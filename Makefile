@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check --constraint constraints.txt
 SOURCES := cli datasource loaders samplers __init__.py
 
-.PHONY: demo test soak bench fixtures lint format types
+.PHONY: demo test test-interop soak bench fixtures lint format types
 # Two targets that install into one environment at once would break it.
 .NOTPARALLEL:
 
@@ -25,12 +25,14 @@ soak: $(VENV)/test.stamp
 bench: $(VENV)/test.stamp $(VENV)/bench.stamp
 	$(BIN)/python -m pytest tests/benchmarks --bench -s
 
-# What TFDS itself writes and reads, for the tests to compare with. TensorFlow stays in an environment of its own.
-fixtures:
-	$(PYTHON) -m venv $(VENV)/fixtures
-	$(VENV)/fixtures/bin/python -m pip install -qq --no-input --disable-pip-version-check ".[fixtures]"
+# What TFDS itself writes and reads, for the tests to compare with.
+fixtures: $(VENV)/fixtures/made
 	$(VENV)/fixtures/bin/python tests/fixtures/make_tfds.py
 	$(VENV)/fixtures/bin/python tests/fixtures/make_tfrecord.py
+
+# What we write, read by TFDS and Grain themselves.
+test-interop: $(VENV)/test.stamp $(VENV)/fixtures/made
+	ARRAYFEED_TFDS_PYTHON="$(CURDIR)/$(VENV)/fixtures/bin/python" $(BIN)/python -m pytest tests/interop
 
 lint: $(VENV)/test.stamp types
 	$(BIN)/ruff check .
@@ -52,6 +54,13 @@ $(VENV)/%.stamp: pyproject.toml constraints.txt | $(VENV)/made.stamp
 	@echo "Installing arrayfeed[$*] into $(VENV) (once; minutes on a slow network)"
 	@$(PIP_INSTALL) torch
 	@$(PIP_INSTALL) --editable ".[$*]"
+	@touch $@
+
+# TensorFlow stays in an environment of its own: it takes minutes to install, and no other library's versions depend on it.
+$(VENV)/fixtures/made: pyproject.toml | $(VENV)/made.stamp
+	@echo "Installing TensorFlow and TFDS into $(VENV)/fixtures (once; minutes)"
+	@$(PYTHON) -m venv --clear $(VENV)/fixtures
+	@$(VENV)/fixtures/bin/python -m pip install -qq --no-input --disable-pip-version-check ".[fixtures]"
 	@touch $@
 
 $(VENV)/made.stamp:

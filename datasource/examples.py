@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from .columns import Columns
 from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
+from .example.single import SingleDecoder
 from .features import FeaturesDict
+from .laps import READ, lap
 from .records import RecordSource
 from .source import BaseSource, Indices
 from .views.fields import FieldsView
@@ -41,23 +46,30 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         self.records = records
         self.features = features
         self.name = name
-        self._plan = DecodePlan(features, len(records))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._length = len(self.records)
+        self._plan = DecodePlan(self.features, self._length)
+        self._decode = SingleDecoder(self.features).decode
 
     def __len__(self) -> int:
-        return len(self.records)
+        return self._length
 
     def _read_one(self, index: int) -> dict[str, Any]:
         record = self.records._read_one(index)
         try:
-            return self._plan.decode(record)
+            return self._decode(record)
         except DecodeError as error:
             raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
 
     def _read_many(self, indices: Indices) -> list[dict[str, Any]]:
         examples = []
-        for index, record in zip(indices.tolist(), self.records._read_many(indices), strict=True):
+        records = self.records._read_many(indices)
+        lap(READ)
+        for index, record in zip(indices.tolist(), records, strict=True):
             try:
-                examples.append(self._plan.decode(record))
+                examples.append(self._decode(record))
             except DecodeError as error:
                 raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
         return examples
@@ -66,8 +78,27 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         return self._read_batches(indices, (0, indices.size))[0]
 
     def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
+        where = self.records.addresses()
+        if where is not None and (known := self._plan.decode_known(where[0], indices, bounds)) is not None:
+            return known
         records = self.records.gather(indices)
-        return self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
+        lap(READ)
+        batches = self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
+        if where is not None:
+            self._plan.note_addresses(where[0], indices)
+        return batches
+
+    def read_batch(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Columns:
+        # Records that were read before need no further look at their numbers: NumPy's own bounds are the right ones.
+        numbers = np.array(indices)
+        where = self.records.addresses()
+        if where is not None and numbers.ndim == 1 and numbers.dtype == np.int64:
+            try:
+                if (known := self._plan.decode_known(where[0], numbers, (0, numbers.size))) is not None:
+                    return known[0]
+            except IndexError:
+                pass  # which says less than ours does
+        return super().read_batch(numbers if numbers.dtype == np.int64 else indices)
 
     @property
     def fingerprint(self) -> str:
@@ -83,7 +114,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def __setstate__(self, state: tuple[RecordSource, FeaturesDict, str]) -> None:
         self.records, self.features, self.name = state
-        self._plan = DecodePlan(self.features, len(self.records))
+        self._prepare()
 
     def _origin(self, index: int) -> str:
         return self.records._origin(index)

@@ -20,7 +20,7 @@ from .arrayrecord.record_index import RecordIndex, write_record_index
 from .errors import DataError
 from .tfds import DatasetInfo, shard_paths
 
-__all__ = ["build_indexes", "find_index", "index_path"]
+__all__ = ["build_indexes", "describe_shard_file", "find_index", "index_path"]
 
 _BLOCK_RECORDS = 1024
 
@@ -72,11 +72,11 @@ def build_indexes(directory: str | os.PathLike[str], *, in_cache: bool | None = 
             raise DataError(f"two shards of split {split.name!r} have the same file name", os.fspath(directory))
         target = index_path(directory, info, split.name, in_cache=in_cache)
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_record_index(os.fspath(target), {name: partial(_describe, path) for name, path in paths.items()})
+        write_record_index(os.fspath(target), {name: partial(describe_shard_file, path) for name, path in paths.items()})
         yield split.name, target
 
 
-def _describe(path: str) -> tuple[ShardFile, ShardIndex, npt.NDArray[np.uint32]]:
+def describe_shard_file(path: str) -> tuple[ShardFile, ShardIndex, npt.NDArray[np.uint32]]:
     """Return an open shard, where its records are, and their checksums."""
     reader = ShardReader(path, io="mmap", check="hash", max_chunk_bytes=1 << 31, cache=GroupCache())
     crc32c = load_crc32c()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .arrayrecord.mapping import map_file
 from .errors import CorruptShardError, DataError, ShardNotFoundError
 
-__all__ = ["open_npy", "open_npz", "open_raw"]
+__all__ = ["guarded", "open_npy", "open_npz", "open_raw", "read_npy_header"]
 
 T = TypeVar("T")
 #: The first axis varies slowest ("C"), or fastest.
@@ -40,12 +40,12 @@ def open_npy(path: str) -> npt.NDArray[Any]:
       DataError: It cannot be opened, or holds Python objects, whose loading would run code.
       CorruptShardError: It is no ``.npy`` file, or shorter than its header says.
     """
-    return _guarded(path, lambda: _open_whole(path))
+    return guarded(path, lambda: _open_whole(path))
 
 
 def _open_whole(path: str) -> npt.NDArray[Any]:
     with open(path, "rb") as file:
-        shape, fortran_order, dtype = _read_header(file, os.path.getsize(path))
+        shape, fortran_order, dtype = read_npy_header(file, os.path.getsize(path))
         return _map(path, dtype, file.tell(), shape, "F" if fortran_order else "C")
 
 
@@ -55,12 +55,12 @@ def open_npz(path: str) -> dict[str, npt.NDArray[Any]]:
     Raises:
       ShardNotFoundError, DataError, CorruptShardError: As ``open_npy``; messages name the member.
     """
-    with _guarded(path, lambda: zipfile.ZipFile(path)) as archive:
+    with guarded(path, lambda: zipfile.ZipFile(path)) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         if not members:
             raise DataError(f"there is no array in this archive, only {archive.namelist()[:5]}", path)
         return {
-            info.filename.removesuffix(".npy"): _guarded(f"{path}:{info.filename}", partial(_open, archive, info))
+            info.filename.removesuffix(".npy"): guarded(f"{path}:{info.filename}", partial(_open, archive, info))
             for info in members
         }
 
@@ -71,7 +71,7 @@ def open_raw(path: str, *, dtype: np.dtype[Any], offset: int, shape: tuple[int, 
     Raises:
       ShardNotFoundError, DataError, CorruptShardError: As ``open_npy``.
     """
-    return _guarded(path, lambda: _map(path, dtype, offset, shape, order))
+    return guarded(path, lambda: _map(path, dtype, offset, shape, order))
 
 
 def _map(path: str, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], order: Order) -> npt.NDArray[Any]:
@@ -94,19 +94,19 @@ def _open(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
             file.seek(info.header_offset)
             name_bytes, extra_bytes = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
             file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
-            shape, fortran_order, dtype = _read_header(file, info.file_size)
+            shape, fortran_order, dtype = read_npy_header(file, info.file_size)
             return _map(path, dtype, file.tell(), shape, "F" if fortran_order else "C")
     if info.file_size > (info.compress_size + 64) * _MAX_DEFLATE_RATIO:
         raise ValueError(f"it claims {info.file_size} bytes, which {info.compress_size} compressed ones cannot hold")
     with archive.open(info) as member:
-        _read_header(member, info.file_size)
+        read_npy_header(member, info.file_size)
         member.seek(0)
         array: npt.NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
     array.flags.writeable = False
     return array
 
 
-def _read_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def read_npy_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, order and dtype of the array whose ``size`` bytes, header included, start here; stop behind the header."""
     start = file.tell()
     version = np.lib.format.read_magic(file)
@@ -115,17 +115,17 @@ def _read_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.
     shape, fortran_order, dtype = _HEADERS[version](file)
     expected = file.tell() - start + math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
-        raise _ObjectsError
+        raise _ObjectsError("it holds Python objects, and loading those can run any code")
     if min(shape, default=0) < 0 or expected > size:
         raise ValueError(f"its header says {dtype} of shape {shape}, which takes {expected} bytes; it has {size}")
     return shape, fortran_order, dtype
 
 
-class _ObjectsError(Exception):
+class _ObjectsError(ValueError):
     pass
 
 
-def _guarded(path: str, read: Callable[[], T]) -> T:
+def guarded(path: str, read: Callable[[], T]) -> T:
     """Return what ``read`` gives; whatever NumPy and zipfile say of a damaged file becomes an error that names it."""
     try:
         return read()

@@ -26,6 +26,13 @@ class RecordSource(BaseSource[bytes]):
     def gather(self, indices: Indices) -> Extents:
         """Return the records at ``indices``, all within bounds, where they lie in memory."""
 
+    def addresses(self) -> tuple[Indices, object] | None:
+        """Return where in memory each record is, 0 or less while it is not known, and what to hold while looking there.
+
+        None where records never stay in place. An address that was positive once stays what it is.
+        """
+        return None
+
     @abstractmethod
     def locate(self, index: int) -> tuple[str, int]:
         """Return the file and the record in it of element ``0 <= index < len(self)``, to name it in an error."""

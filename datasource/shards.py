@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from .errors import ShardNotFoundError
 
-__all__ = ["Paths", "Shard", "expand_paths", "slice_shards"]
+__all__ = ["Paths", "Shard", "expand_paths", "natural_key", "slice_shards"]
 
 #: A path, with ``[start:end]`` or without; a glob; ``prefix@4`` for ``prefix-00000-of-00004`` to ``-00003-of-00004``.
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -86,7 +86,7 @@ def _expand(name: object) -> list[Shard]:
             raise ValueError(f"{path}: a slice is taken of one file; of several, slice the source: source[{start}:{end}]")
         return [Shard(match["path"], start, end)]
     if glob.has_magic(path):
-        found = sorted(glob.glob(path, recursive=True), key=_natural)
+        found = sorted(glob.glob(path, recursive=True), key=natural_key)
         if not found:
             raise ShardNotFoundError("no file matches this pattern", path)
         return [Shard(match) for match in found]
@@ -105,6 +105,7 @@ def _expand_counted(prefix: str, count: int) -> list[Shard]:
     return [Shard(path) for path in found]
 
 
-def _natural(path: str) -> tuple[list[tuple[int, str]], str]:
+def natural_key(path: str) -> tuple[list[tuple[int, str]], str]:
+    """Return what to sort paths by in natural order."""
     # The path itself comes last, for "a01" and "a1": in which order the system lists them must not matter.
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)], path

@@ -109,6 +109,8 @@ class BaseSource(ABC, Sequence[T]):
     def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> list[T]: ...
 
     def __getitem__(self, key: Any, /) -> Any:
+        if type(key) is int and 0 <= key < len(self):  # the usual key, at half the price of looking for all others first
+            return self._read_one(key)
         if isinstance(key, slice):
             return self._at(range(*key.indices(len(self))))
         if isinstance(key, (list, tuple, range)) or (isinstance(key, np.ndarray) and key.ndim > 0):

@@ -1,22 +1,27 @@
-"""From record numbers to batches: what runs in the background, and later in every worker."""
+"""From positions to batches, or to chunks that batches are cut from: what runs in the background and in every worker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..datasource.columns import Columns, StructureError, stack
-from ..datasource.source import BaseSource, Source
+from ..datasource.columns import stack
+from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
+from ..datasource.source import Source
+from .chunk import Chunk
+from .chunking import Chunker, note_transform
+from .reading import Reader, describe_source
+from .task import Task
+from .transforms.chain import Chain, Randoms
+from .transforms.faults import OnError
 
 __all__ = ["Fetcher", "describe_source"]
 
 Indices = npt.NDArray[np.int64]
-
-#: So many record numbers are listed in the note to an error.
-_MAX_LISTED = 8
 
 
 class Fetcher:
@@ -26,100 +31,116 @@ class Fetcher:
 
     Args:
       source: Anything with ``__len__`` and ``__getitem__``; ``read_batch`` and ``__getitems__`` are used where they exist.
-      transforms: Called on each example, one after the other.
+      chain: What is done to examples and batches; by default nothing.
       collate_fn: List of examples -> batch; None stacks them, and then takes whole columns where no transform needs examples.
+      on_error, seed: What is done about examples that fail; see ``Chunker``.
     """
 
     def __init__(
         self,
         source: Source[Any],
-        transforms: Sequence[Callable[[Any], Any]],
-        collate_fn: Callable[[list[Any]], Any] | None,
+        chain: Chain | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+        seed: int = 0,
     ) -> None:
-        self._source = source
-        self._transforms = tuple(transforms)
+        self.chain = chain = chain or Chain((), seed)
         self._collate = collate_fn or stack
-        # Whole columns serve where nobody asks for single examples.
-        columnar = not transforms and collate_fn is None
-        self._read_batch: Callable[[Indices], Columns] | None = getattr(source, "read_batch", None) if columnar else None
-        self._read_batches: Callable[..., list[Columns]] | None = getattr(source, "read_batches", None) if columnar else None
-        self._read_many: Callable[[list[int]], list[Any]] | None = getattr(source, "__getitems__", None)
+        self._on_error = on_error
+        self._reader = Reader(source, columns=not chain.takes_examples and collate_fn is None)
+        self._chunker = Chunker(self._reader, chain, on_error=on_error, seed=seed, collates=collate_fn is not None)
 
     def parts(self) -> dict[str, object]:
         """Return what it was made of, by the names users know."""
-        transforms = {f"transforms[{k}]": transform for k, transform in enumerate(self._transforms)}
-        return {"source": self._source, **transforms, "collate_fn": self._collate}
+        made_of = {**self.chain.parts(), "collate_fn": self._collate, "on_error": self._on_error}
+        return {"source": self._reader.source, **made_of}
 
     @property
     def takes_runs(self) -> bool:
         """Whether several batches are cheaper made in one go."""
-        return self._read_batches is not None
+        return self._reader.read_batches is not None
 
-    def fetch(self, indices: Indices) -> Any:
-        """Return one batch of the records at ``indices``."""
-        if self._read_batch is not None:
-            try:
-                return self._read_batch(indices)
-            except Exception as error:
-                self._note(error, "reading", indices.tolist())
-                raise
-        numbers = indices.tolist()
-        examples = self._read(numbers)
-        for transform in self._transforms:
-            examples = [self._apply(transform, example, number) for example, number in zip(examples, numbers, strict=True)]
+    @property
+    def is_even(self) -> bool:
+        """Whether every position gives one row on whatever rank, so that batches are known before they are made."""
+        return self.chain.is_even and self._on_error in ("raise", "substitute")
+
+    @property
+    def makes_chunks(self) -> bool:
+        """Whether it makes chunks, which somebody has to cut batches from."""
+        return not self.is_even or self._on_error != "raise"
+
+    @property
+    def collates(self) -> bool:
+        """Whether batches are made by a function of the user's own."""
+        return self._collate is not stack
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether a batch is the same when parts of it are made by themselves and put together."""
+        return not (self.collates or self.makes_chunks or self.chain.batch_maps)
+
+    def fetch(self, task: Task) -> Any:
+        """Return the batch of some positions."""
+        if self._reader.gives_columns:
+            columns = self._reader.columns(task.records)
+            lap_source()
+            return self.finish(columns, task.records.tolist)
+        examples = self._reader.examples(task.records.tolist())
+        lap_source()
+        if self.chain.takes_examples:
+            randoms = self.chain.randoms()
+            named = zip(examples, task.records.tolist(), task.places, strict=True)
+            examples = [self._transform(example, record, task.epoch, place, randoms)[0] for example, record, place in named]
+            lap(TRANSFORM)
+        return self.finish(self.collate(examples, task.records.tolist), task.records.tolist)
+
+    def fetch_chunk(self, task: Task) -> tuple[Chunk, Exception | None]:
+        """Return what some positions give; where one raises, what those before it gave, and its error."""
+        return self._chunker.make(task)
+
+    def fetch_run(self, records: Indices, bounds: Sequence[int]) -> list[Any]:
+        """Return the batches or chunks of ``records[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``."""
+        assert self._reader.read_batches is not None
+        columns = self._reader.read_batches(records, bounds)
+        lap_source()
+        batches = zip(columns, pairwise(bounds), strict=True)
+        if self.makes_chunks:
+            return [Chunk(batch, np.ones(stop - start, np.int64)) for batch, (start, stop) in batches]
+        return [self.finish(batch, records[start:stop].tolist) for batch, (start, stop) in batches]
+
+    def collate(self, examples: list[Any], records: Callable[[], list[int]]) -> Any:
+        """Return a batch of examples; ``records`` tells, where it fails, which they came from."""
         try:
-            return self._collate(examples)
+            batch = self._collate(examples)
         except Exception as error:
-            self._note(error, f"collating by {self._collate!r}", numbers)
+            self.note(error, f"raised by collating by {self._collate!r}", records())
             raise
+        lap(COLLATE)
+        return batch
 
-    def fetch_run(self, indices: Indices, bounds: Sequence[int]) -> list[Any]:
-        """Return the batches ``indices[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``."""
-        assert self._read_batches is not None
-        return self._read_batches(indices, bounds)
-
-    def _read(self, numbers: list[int]) -> list[Any]:
-        if self._read_many is None:
-            return [self._read_one(number) for number in numbers]
+    def finish(self, batch: Any, records: Callable[[], list[int]]) -> Any:
+        """Return a collated batch as the ``BatchMap`` transforms leave it; ``records`` as above."""
         try:
-            examples = self._read_many(numbers)
+            batch = self.chain.apply_to_batch(batch)
         except Exception as error:
-            self._note(error, "reading", numbers)
+            self.note(error, "made of", records())
             raise
-        if len(examples) != len(numbers):
-            raise ValueError(f"__getitems__ of {describe_source(self._source)} gave {len(examples)} for {len(numbers)} indices")
-        return examples
+        lap(TRANSFORM)
+        return batch
 
-    def _read_one(self, number: int) -> Any:
+    def note(self, error: Exception, doing: str, records: list[int]) -> None:
+        """Say in a note to an error which records it is about."""
+        self._reader.note(error, doing, records)
+
+    def reproduce(self, record: int, epoch: int, place: int) -> list[Any]:
+        """Return what one record gives, as it does in any batch; raise what it raises."""
+        return self._transform(self._reader.example(record), record, epoch, place, self.chain.randoms())
+
+    def _transform(self, example: Any, record: int, epoch: int, place: int, randoms: Randoms) -> list[Any]:
         try:
-            return self._source[number]
+            return self.chain.apply(example, epoch, place, randoms)
         except Exception as error:
-            self._note(error, "reading", [number])
+            note_transform(self._reader, error, record, epoch, place)
             raise
-
-    def _apply(self, transform: Callable[[Any], Any], example: Any, number: int) -> Any:
-        try:
-            result = transform(example)
-            if result is None and self._collate is stack:
-                raise TypeError("the transform returned None; return the example, or give a collate_fn that takes None")
-            return result
-        except Exception as error:
-            self._note(error, f"transform {transform!r} on", [number])
-            raise
-
-    def _note(self, error: Exception, doing: str, numbers: list[int]) -> None:
-        """Say in a note to ``error`` which records it is about."""
-        if isinstance(error, StructureError):
-            places = sorted({*error.places})
-            which = " and ".join(f"example {place} is record {numbers[place]}" for place in places)
-            error.add_note(f"{which} of {describe_source(self._source)}")
-            return
-        listed = ", ".join(map(str, numbers[:_MAX_LISTED]))
-        more = f", ... ({len(numbers)} in all)" if len(numbers) > _MAX_LISTED else ""
-        plural = "s" * (len(numbers) != 1)
-        error.add_note(f"raised by {doing} record{plural} {listed}{more} of {describe_source(self._source)}")
-
-
-def describe_source(source: Source[Any]) -> str:
-    """Return what a source is in a few words: its ``repr`` where that is short, as a list's is not."""
-    return repr(source) if isinstance(source, BaseSource) else f"a {type(source).__name__} of {len(source)}"

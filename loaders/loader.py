@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import operator
-import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ..datasource.source import Source
-from ..samplers import IndexSampler, Sampler
+from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
+from ..samplers.keys import seed_as_json
+from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
+from .auto import Choice, open_auto
 from .fetch import Fetcher, describe_source
-from .plan import BatchPlan, Cursor
+from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
+from .iterator import LoaderIterator
+from .leftover import Leftover
+from .mask import BatchMask
+from .order import Order
+from .output import Output, OutputOptions
+from .pace import BucketPace, EvenPace, OwnPace, Pace
+from .plan import BatchPlan, SpanPlan
 from .progress import Progress
-from .state import place_of, read_state, write_state
-from .stats import LoaderStats, StopWatch
+from .resume import read_state, write_state
+from .state import Place, place_of
+from .telling import LoaderStats
+from .telling.bar import with_bar
+from .telling.report import format_html, format_report
+from .telling.waiting import WaitingWarning
+from .telling.watch import Watch
+from .transforms.chain import Chain
+from .transforms.faults import FaultList, OnError, Skipped, check_on_error
+from .transforms.kinds import Transform
 from .workers import StartMethod, Workers, WorkerType
 
 if TYPE_CHECKING:
-    from .workers.workers import Passing
+    import jax
+    import numpy as np
+    import torch
+    from matplotlib.figure import Figure
 
 __all__ = ["DataLoader"]
-
-Output = Literal["numpy", "torch", "jax"]
 
 
 class DataLoader:
@@ -39,13 +56,21 @@ class DataLoader:
       batch_size: Examples in a batch, ``>= 1``.
       shuffle: Whether each epoch is a new permutation of all records. Not together with ``sampler``.
       sampler: The order, where ``shuffle`` is not enough: one of this library's samplers.
-      transforms: A function of an example, or several, applied in turn.
-      seed: Any integer; decides the shuffle, with the epoch.
+      batch_sampler: The batches, where their size is not one number: ``BucketBatchSampler``. Then no ``batch_size``,
+        ``shuffle``, ``sampler`` or ``drop_last``.
+      transforms: A function of an example, or several, applied in turn; ``RandomMap``, ``Filter``, ``FlatMap``, ``pack`` and
+        ``BatchMap`` among them. Batches stay full whatever is left out.
+      seed: Any integer; decides the shuffle and the random numbers of transforms, with the epoch.
       drop_last: Leave out an epoch's last batch where it is short, so that all have the same shape.
-      collate_fn: List of examples -> batch, in place of stacking.
+      collate_fn: List of examples -> batch, in place of stacking; ``collate`` makes one that pads, or keeps lists.
+      on_error: What is done where a record cannot be read or a transform raises: ``"raise"``; ``"skip"`` leaves the record out;
+        ``"substitute"`` takes another one of the same epoch, by a hash; a function of error and record index returns the
+        example to take, as the transforms would, or ``SKIP``. ``skipped`` lists them. Batches stay full.
+      max_errors: More failed records than this raise ``TooManyErrors``; None allows any number.
       num_epochs: Epochs in a pass; None is endless.
       num_workers: Processes or threads that make batches; 0 works in this process, ahead in one thread. The batches are the
-        same for any number.
+        same for any number. ``"auto"`` tries in the first pass what is fastest, on batches that are delivered all the same;
+        ``report`` says what it chose and why.
       worker_type: ``"process"``, or ``"thread"`` where transforms release the GIL.
       prefetch_factor: How many batches each worker works ahead, small ones counted by 2 MiB; 0, without workers, works in the
         caller's thread only.
@@ -55,6 +80,15 @@ class DataLoader:
       worker_init_fn: Called in each worker process with its number, before its first batch.
       timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
+      pin_memory: Whether tensors lie in page-locked memory, where there is a GPU: that which worker processes write to is
+        locked once, and nothing is copied.
+      device: Where tensors go, ahead of their turn and beside the training, as ``"cuda"``; None leaves them in memory.
+      sharding: How JAX arrays lie on devices, of several processes too: each brings its part of the batch.
+      prefetch_to_device: So many batches are on their way to ``device`` or ``sharding`` while one is in use.
+      mask: A key under which each batch, a dict, tells which of its examples count: bool, ``[batch_size]``, False where a
+        sampler with ``tail="pad"`` repeats an example. So sums over all ranks are those of one.
+      warn_waiting: Log a warning, once, if training has waited for more than this share of its time, after 10 s; None for none.
+      progress: Whether each pass draws a progress bar; needs tqdm.
 
     Batches belong to the caller: no array is used again. Small arrays of neighbouring batches may share memory, never elements.
     What comes from worker processes lies in memory shared with them, which is used for other batches once no array, tensor
@@ -62,10 +96,13 @@ class DataLoader:
 
     Worker processes start with the first batch and live as long as the loader, over all passes: ``close`` ends them, and so
     do garbage collection and the end of this process, however it ends. One that dies is replaced, and its batches are made
-    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
+    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``. At the end of a pass they go on
+    with the first batches of the next, so that it starts at once; threads do from the second pass on. What the next pass turns
+    out not to need, after ``set_epoch`` or ``load_state_dict``, is thrown away.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
-    and with a note that names the record. Nothing is lost: the next ``next`` tries the same batch again.
+    and with notes that name record and file, and how to see it again. Nothing is lost: the next ``next`` tries the same batch
+    again.
     """
 
     def __init__(
@@ -75,53 +112,115 @@ class DataLoader:
         batch_size: int = 1,
         shuffle: bool = False,
         sampler: Sampler | None = None,
-        transforms: Callable[[Any], Any] | Sequence[Callable[[Any], Any]] = (),
+        batch_sampler: BatchSampler | None = None,
+        transforms: Transform | Sequence[Transform] = (),
         seed: int = 0,
         drop_last: bool = False,
         collate_fn: Callable[[list[Any]], Any] | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | None = None,
         num_epochs: int | None = 1,
-        num_workers: int = 0,
+        num_workers: int | Literal["auto"] = 0,
         worker_type: WorkerType = "process",
         prefetch_factor: int = 2,
         multiprocessing_context: StartMethod | None = None,
         worker_init_fn: Callable[[int], None] | None = None,
         timeout: float = 0,
         output: Output = "numpy",
+        pin_memory: bool = False,
+        device: torch.device | str | int | None = None,
+        sharding: jax.sharding.Sharding | None = None,
+        prefetch_to_device: int = 2,
+        mask: str | None = None,
+        warn_waiting: float | None = 0.2,
+        progress: bool = False,
     ) -> None:
         self.dataset = source
-        self.batch_size = _check_count("batch_size", batch_size, at_least=1)
+        if batch_sampler is not None:
+            sampler, batch_size, drop_last = unfold(batch_sampler, sampler, batch_size, drop_last, shuffle)
+        self.batch_sampler = batch_sampler
+        self.batch_size = check_count("batch_size", batch_size, at_least=1)
         self.drop_last = drop_last
-        self.num_epochs = None if num_epochs is None else _check_count("num_epochs", num_epochs, at_least=1)
-        self.num_workers = _check_count("num_workers", num_workers, at_least=0)
-        self.prefetch_factor = _check_count("prefetch_factor", prefetch_factor, at_least=0)
-        _check_source(source)
+        self.num_epochs = None if num_epochs is None else check_count("num_epochs", num_epochs, at_least=1)
+        count = None if num_workers == "auto" else check_count("num_workers", num_workers, at_least=0)
+        self.prefetch_factor = check_count("prefetch_factor", prefetch_factor, at_least=1 if count is None else 0)
+        check_source(source)
+        check_on_error(on_error)
         if sampler is None:
             sampler = IndexSampler(len(source), shuffle=shuffle, seed=seed)
         else:
-            _check_sampler(sampler, source, shuffle, self.num_epochs)
+            check_sampler(sampler, source, shuffle, self.num_epochs)
         self.sampler: Sampler = sampler
         self._sampler_epoch = sampler.epoch
-        self._convert = _converter(output)
-        self._plan = BatchPlan(sampler.epoch_length, self.batch_size, drop_last)
-        self._progress = Progress(
-            place_of(sampler), num_epochs=self.num_epochs, batch_size=self.batch_size, shard=sampler.shard
-        )
-        self._watch = StopWatch()
-        self._workers = Workers(
-            Fetcher(source, (transforms,) if callable(transforms) else tuple(transforms), collate_fn),
-            sampler,
-            self._watch,
-            count=self.num_workers,
-            kind=worker_type,
+        self._converter = OutputOptions(output, pin_memory, device, sharding, prefetch_to_device).open()
+        self._mask = None if mask is None else BatchMask(mask)
+        chain = Chain(listed(transforms), seed, allow_none=collate_fn is not None)
+        self._fetcher = Fetcher(source, chain, collate_fn, on_error=on_error, seed=seed)
+        check_batches(batch_sampler, self._fetcher, collate_fn, mask)
+        self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
+        self._faults = FaultList(None if max_errors is None else check_count("max_errors", max_errors, at_least=0))
+        self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
+        self._watch = Watch(count or 0, worker_type)
+        self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
+        self._draws_bar = progress
+        make = partial(
+            Workers,
+            self._fetcher,
+            watch=self._watch,
             prefetch_factor=self.prefetch_factor,
             method=multiprocessing_context,
             init=worker_init_fn,
             timeout_s=timeout,
+            pin_memory=pin_memory,
+            seed=seed,
         )
+        if count is None:
+            choice = Choice(self._watch, "thread" if worker_type == "thread" else None)
+            self._make_workers: Callable[..., Any] = partial(open_auto, make, choice)
+        else:
+            self._make_workers = partial(make, count=count, kind=worker_type)
+        self._set_order(None)
+
+    @property
+    def num_workers(self) -> int:
+        """Workers that make batches; with ``"auto"`` 0 until it is found out."""
+        return self._watch.num_workers
+
+    @classmethod
+    def from_callable(
+        cls,
+        function: Callable[[int, np.random.Generator], Any],
+        *,
+        steps: int | None = None,
+        seed: int = 0,
+        shard: ShardOptions | None = None,
+        **options: Unpack[FunctionOptions],
+    ) -> DataLoader:
+        """Return a loader whose batches are ``function(step, rng)``, made ahead as all batches are, in the order of the steps.
+
+        Batch ``step`` depends on the function, ``seed`` and ``step`` alone, whoever makes it, and the state is the next step.
+        Each ``for`` begins with step 0 again, unless a state was loaded.
+
+        Args:
+          function: Returns a batch. Called in workers, where there are any.
+          steps: How many there are, ``>= 1``; None goes on for ever.
+          seed: Any integer; decides what ``rng`` draws.
+          shard: This rank and the number of ranks, which take turns with the steps.
+          options: ``num_workers``, ``output`` and others that mean the same as for any loader.
+        """
+        source = FunctionSource(function, ENDLESS if steps is None else check_count("steps", steps, at_least=1), seed)
+        order = SequentialSampler(len(source), shard=shard)
+        num_epochs = 1 if steps is not None else None
+        return cls(source, sampler=order, collate_fn=take_only, num_epochs=num_epochs, seed=seed, **options)
 
     def __len__(self) -> int:
         if self.num_epochs is None:
             raise TypeError("a loader with num_epochs=None is endless and has no length")
+        if not self._fetcher.is_even:
+            raise TypeError(
+                "a loader with Filter, FlatMap, pack or on_error='skip' has no length: how many batches there are is known "
+                "once all records were read"
+            )
         return self.num_epochs * self._plan.batches_per_epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -129,7 +228,13 @@ class DataLoader:
             # Lightning and others set the sampler's epoch, and mean the loader's.
             self._sampler_epoch = self.sampler.epoch
             self._progress.set_epoch(self._sampler_epoch)
-        return _LoaderIterator(self)
+        batches = LoaderIterator(self)
+        if not self._draws_bar:
+            return batches
+        counted = self._fetcher.is_even and self.num_epochs is not None
+        begun, size = batches.begun, self._plan.batches_per_epoch
+        done = begun.epoch * size + begun.position // self.batch_size
+        return with_bar(batches, total=len(self) if counted else None, initial=done)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -146,146 +251,101 @@ class DataLoader:
 
         Counts what was delivered, whatever was read ahead; of several iterators, by the one that was made last. With the last
         batch of a pass in hand the pass is not over: resumed, it has nothing left, and the one after it is the next epoch's.
+
+        Where transforms or ``on_error`` make more or fewer examples of the records, ranks come unequally far, and each has a
+        state of its own: that loads on the same rank of as many; for another number of them, see ``merge_states``.
         """
-        return write_state(self._progress.place, self.dataset, self.sampler)
+        return write_state(self._progress.place, self.dataset, self.sampler, self._seed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where ``state`` was taken, in constant time: in the next pass, and at once in one that is under way.
 
-        The batch size, the number of ranks, transforms and prefetching may differ from the ones it was saved with.
+        The batch size, the number of ranks and workers, transforms and prefetching may differ from those it was saved with.
 
         Raises:
-          StateError: It was saved over another data set, seed or order; says which differs. The loader is unchanged then.
+          StateError: It was saved over another data set, seed or order; says which differs. Or ranks that had come unequally
+            far saved it, and it was not merged. The loader is unchanged then.
         """
-        self._progress.load(read_state(state, self.dataset, self.sampler))
+        place, resumed = read_state(state, self.dataset, self.sampler, self._seed)
+        self._progress.load(place, self._make_pace(resumed))
+        if resumed is not None:
+            # In place: it is the user's, who may set its epoch.
+            vars(self.sampler).update(vars(resumed))
+            self._sampler_epoch = self.sampler.epoch
+            self._workers.close()
+            self._set_order(None)
+
+    def reproduce(self, record: int, *, epoch: int = 0, place: int = 0) -> list[Any]:
+        """Return the examples that the transforms make of a record, here and now: for a debugger, after an error.
+
+        Args:
+          record: Its index in the source.
+          epoch, place: What random numbers go by: the place in that epoch's global order. The error's note says them.
+        """
+        return self._fetcher.reproduce(record, epoch, place)
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """The records that failed so far, where ``on_error`` is not "raise": each with its error and what came instead."""
+        return list(self._faults.listed)
 
     def close(self) -> None:
         """End the worker processes. Batches stay valid, and the next pass starts new ones. May be called twice."""
         self._workers.close()
 
     def stats(self) -> LoaderStats:
-        """Return what was delivered so far, and how long training waited for it."""
+        """Return what was delivered so far, how long training waited for it, and where the time went."""
         return self._watch.read()
+
+    def report(self) -> str:
+        """Return the same as tables to print, with the bottleneck named and what to change."""
+        return format_report(self.stats())
+
+    def plot(self) -> Figure:
+        """Return a picture of the last few thousand runs of batches: who made them when, and when training waited.
+
+        Needs matplotlib; no window opens. ``figure.savefig("loading.png")`` writes it.
+        """
+        from .telling.plot import plot_timeline
+
+        return plot_timeline(self._watch)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
+
+    def _make_pace(self, sampler: Sampler | None = None) -> Pace:
+        """Return how ranks move on together, in the order of ``sampler``, or else of the loader's own."""
+        sampler = sampler or self.sampler
+        shard, length = sampler.shard, sampler.global_length
+        packing = self._fetcher.chain.packing
+        if not self._fetcher.is_even:
+            return OwnPace(shard, length, None if packing is None else packing.span)
+        if isinstance(self.batch_sampler, BucketBatchSampler):
+            lanes = getattr(sampler, "lanes", shard.count)
+            return BucketPace(shard, length, lanes == shard.count)
+        return EvenPace(shard, self.batch_size, length, getattr(sampler, "tail", "uneven"))
+
+    def _set_order(self, left: tuple[int, Leftover] | None) -> None:
+        """Let plan and workers go by the sampler's order; in one epoch only by what is left of it."""
+        order = Order(self.sampler) if left is None else Order(self.sampler, *left)
+        self._order = order
+        self._workers = self._make_workers(order=order)
+        other = None if left is None else (left[0], order.length(left[0]))
+        packing = self._fetcher.chain.packing
+        if isinstance(self.batch_sampler, BucketBatchSampler):
+            self._plan: BatchPlan | SpanPlan = SpanPlan(self.batch_sampler)
+        elif self._fetcher.is_even:
+            self._plan = BatchPlan(self.sampler.epoch_length, self.batch_size, self.drop_last, other)
+        else:
+            span = packing.span if packing is not None and packing.span is not None else self.batch_size
+            self._plan = BatchPlan(self.sampler.epoch_length, span, False, other)
+
+    def _go_to(self, place: Place) -> None:
+        """Get ready for a pass that begins at ``place``."""
+        left = None if place.leftover is None else (place.epoch, place.leftover)
+        if left != self._order.left:
+            self._workers.close()
+            self._set_order(left)
 
     def __repr__(self) -> str:
         return f"DataLoader({describe_source(self.dataset)}, batch_size={self.batch_size}, sampler={self.sampler!r})"
-
-
-class _LoaderIterator(Iterator[Any]):
-    """One pass. Holds the loader; the prefetch thread holds neither."""
-
-    def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
-        self._previous: float | None = None
-        self._runs: Passing | None = None
-        self._ready: deque[tuple[Any, Cursor, int]] = deque()
-        self._error: Exception | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self._pass = self._loader._progress.begin()
-        self._cursor = self._pass.start
-        self._finished = False
-        self._drop()
-
-    def __next__(self) -> Any:
-        asked = time.perf_counter()
-        loader = self._loader
-        try:
-            if loader._progress.is_stale(self._pass):
-                self._begin()
-            if not self._ready and not self._refill():
-                loader._progress.finish(self._pass)
-                raise StopIteration
-            batch, cursor, records = self._ready[0]
-            if loader._convert is not None:
-                batch = loader._convert(batch)
-            self._ready.popleft()
-            loader._progress.deliver(self._pass, cursor)
-            self._cursor = cursor
-        except StopIteration:
-            raise
-        except BaseException:
-            # An error in its turn, or Ctrl-C at any point: the next ``next`` starts anew behind the last batch delivered.
-            self._drop()
-            raise
-        loader._watch.delivered(records)
-        self._previous = loader._watch.waited(asked, self._previous)
-        return batch
-
-    def _refill(self) -> bool:
-        """Get the next batches, at least one; return False if there are none left. Raises what stands in the way."""
-        while not self._ready:
-            if self._error is not None:
-                raise self._error
-            if self._finished:
-                return False
-            if self._runs is None or (not isinstance(self._runs, map) and self._runs.stale):
-                self._runs = self._open_runs()
-            made = next(self._runs, None)
-            if made is None:
-                self._finished = True
-                return False
-            self._error = made.error
-            for batch, (start, stop) in zip(made.batches, pairwise(made.run.bounds), strict=False):
-                self._ready.append((batch, Cursor(made.run.epoch, stop), stop - start))
-        return True
-
-    def _open_runs(self) -> Passing:
-        loader = self._loader
-        start = loader._plan.normalise(self._cursor)
-        return loader._workers.open(partial(loader._plan.cut, start, self._pass.end_epoch))
-
-    def _drop(self) -> None:
-        """Forget what was read ahead."""
-        runs, self._runs = self._runs, None
-        self._error = None
-        self._ready.clear()
-        if runs is not None and not isinstance(runs, map):
-            runs.close()
-
-
-def _check_count(name: str, value: int, *, at_least: int) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
-    if count < at_least or isinstance(value, bool):
-        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {at_least}")
-    return count
-
-
-def _check_source(source: object) -> None:
-    if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
-        raise TypeError(f"source needs __len__ and __getitem__; {type(source).__name__} has not both")
-    if isinstance(source, Mapping):
-        raise TypeError("source is a dict: of splits, perhaps; give the loader one of them")
-
-
-def _check_sampler(sampler: object, source: Source[Any], shuffle: bool, num_epochs: int | None) -> None:
-    """Raise for a sampler that would fail later, or silently mean something else."""
-    if not isinstance(sampler, Sampler):
-        raise TypeError(f"sampler must be one of arrayfeed's samplers, got {type(sampler).__name__}")
-    if shuffle:
-        raise ValueError("shuffle and sampler exclude each other: give the sampler shuffle=True instead")
-    if sampler.num_records != len(source):
-        raise ValueError(f"the sampler is made for {sampler.num_records} records, the source has {len(source)}")
-    if sampler.num_epochs not in (1, num_epochs):
-        raise ValueError(
-            f"the sampler has num_epochs={sampler.num_epochs}, the loader num_epochs={num_epochs}; give it to the loader"
-        )
-
-
-def _converter(output: str) -> Callable[[Any], Any] | None:
-    """Return what turns a NumPy batch into the wished kind; imports the framework now, not in the first batch."""
-    if output == "torch":
-        from .torch import to_torch
-
-        return to_torch
-    if output == "jax":
-        from .jax import to_jax
-
-        return to_jax
-    if output != "numpy":
-        raise ValueError(f"output must be 'numpy', 'torch' or 'jax', got {output!r}")
-    return None

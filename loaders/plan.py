@@ -9,23 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["BatchPlan", "Cursor", "Run"]
+from ..samplers import BatchSampler
+
+__all__ = ["BatchPlan", "Cursor", "Run", "SpanPlan"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """A place in a stream: the next record to deliver is position ``position`` of epoch ``epoch``."""
+    """A place in a stream: the next record to deliver is position ``position`` of epoch ``epoch``.
+
+    Where transforms make several rows of one record, ``outputs`` of them were delivered already.
+    """
 
     epoch: int
     position: int
+    outputs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive batches of one epoch, made in one go: batch ``k`` holds positions ``bounds[k] <= p < bounds[k + 1]``."""
+    """Consecutive batches of one epoch, made in one go: batch ``k`` holds positions ``bounds[k] <= p < bounds[k + 1]``.
+
+    ``ends_epoch`` says that the epoch has no further batch.
+    """
 
     epoch: int
     bounds: tuple[int, ...]
+    ends_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +46,22 @@ class BatchPlan:
       length: Positions in an epoch, ``>= 0``.
       batch_size: Positions in a batch, ``>= 1``.
       drop_last: Whether the short batch at an epoch's end is left out.
+      other: An epoch that has another length, and that length.
     """
 
     length: int
     batch_size: int
     drop_last: bool
+    other: tuple[int, int] | None = None
 
     @property
     def batches_per_epoch(self) -> int:
         """Batches in a whole epoch."""
         return self.length // self.batch_size if self.drop_last else -(-self.length // self.batch_size)
+
+    def length_of(self, epoch: int) -> int:
+        """Return how many positions an epoch has."""
+        return self.other[1] if self.other is not None and self.other[0] == epoch else self.length
 
     def normalise(self, cursor: Cursor) -> Cursor:
         """Return ``cursor``, or the next epoch's start where its epoch has no further batch."""
@@ -67,11 +83,45 @@ class BatchPlan:
             position, end = start.position, self._end(start)
             while position < end:
                 stop = min(end, position + wanted * self.batch_size)
-                yield Run(start.epoch, (*range(position, stop, self.batch_size), stop))
+                yield Run(start.epoch, (*range(position, stop, self.batch_size), stop), stop == end)
                 position, wanted = stop, min(2 * wanted, max_batches())
             start = Cursor(start.epoch + 1, 0)
 
     def _end(self, cursor: Cursor) -> int:
         """Return the end of the last batch of an epoch that is cut from ``cursor`` on."""
-        rest = self.length - cursor.position
-        return self.length - rest % self.batch_size if self.drop_last else self.length
+        length = self.length_of(cursor.epoch)
+        return length - (length - cursor.position) % self.batch_size if self.drop_last else length
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPlan:
+    """How a batch sampler cuts epochs: into batches of its own sizes, each a run by itself.
+
+    Attributes:
+      batches: The batch sampler.
+    """
+
+    batches: BatchSampler
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches in a whole epoch."""
+        return self.batches.epoch_length
+
+    def length_of(self, epoch: int) -> int:
+        """Return how many positions an epoch has."""
+        return self.batches.sampler.epoch_length
+
+    def normalise(self, cursor: Cursor) -> Cursor:
+        """Return ``cursor``, or the next epoch's start where its epoch has no further batch."""
+        further = next(iter(self.batches.places_from(cursor.epoch, cursor.position)), None)
+        return Cursor(cursor.epoch + 1, 0) if further is None else cursor
+
+    def cut(self, start: Cursor, end_epoch: int | None, max_batches: Callable[[], int]) -> Iterator[Run]:
+        """Yield the batches from ``start`` to the end of epoch ``end_epoch - 1``, one a run; None goes on for ever."""
+        if end_epoch is None and not self.batches_per_epoch:
+            raise ValueError("the batch sampler has no batch: endless epochs would never give one")
+        while end_epoch is None or start.epoch < end_epoch:
+            spans = [*self.batches.places_from(start.epoch, start.position)]
+            yield from (Run(start.epoch, span, span is spans[-1]) for span in spans)
+            start = Cursor(start.epoch + 1, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..samplers import ShardOptions
+from .pace import Pace
 from .plan import Cursor
 from .state import Place
 
@@ -34,11 +34,10 @@ class Progress:
     would have gone on, whatever its own count of epochs says.
     """
 
-    def __init__(self, start: Place, *, num_epochs: int | None, batch_size: int, shard: ShardOptions) -> None:
+    def __init__(self, start: Place, pace: Pace, *, num_epochs: int | None) -> None:
         self._num_epochs = num_epochs
-        self._batch_size = batch_size
-        self._shard = shard
-        self._next = start
+        self._pace = pace
+        self._next = pace.accept(start)
         self._latest: Pass | None = None
         self._cursor = Cursor(0, 0)
         self._between = True
@@ -49,7 +48,7 @@ class Progress:
         """Where all ranks stand now, counting what was delivered: of several passes at once, by the latest."""
         if self._latest is None or self._between:
             return self._next
-        return self._latest.anchor.advance(self._cursor, self._shard, self._batch_size)
+        return self._pace.advance(self._latest.anchor, self._cursor)
 
     def begin(self) -> Pass:
         """Start a pass at the place that is next; the one after it will start where this one ends."""
@@ -62,7 +61,7 @@ class Progress:
                 anchor = replace(anchor, first_epoch=anchor.epoch)
             following = end = anchor.first_epoch + self._num_epochs
         self._next = Place(following, 0, following)
-        self._cursor = anchor.to_cursor(self._shard)
+        self._cursor = anchor.to_cursor(self._pace.shard)
         self._latest = Pass(anchor, self._cursor, end)
         self._between = self._loaded = False
         return self._latest
@@ -78,9 +77,14 @@ class Progress:
         if which is self._latest:
             self._between = True
 
-    def load(self, place: Place) -> None:
-        """Go on at ``place``, in the pass under way too: it ``is_stale`` now."""
-        self._next = place
+    def load(self, place: Place, pace: Pace) -> None:
+        """Go on at ``place``, in the pass under way too: it ``is_stale`` now.
+
+        Raises:
+          StateError: The pace cannot go on from there.
+        """
+        self._next = pace.accept(place)
+        self._pace = pace
         self._between = self._loaded = True
 
     def is_stale(self, which: Pass) -> bool:

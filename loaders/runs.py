@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
-import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from ..datasource.columns import count_bytes
-from ..samplers import Sampler
+from ..datasource.laps import Laps
 from .fetch import Fetcher
+from .order import Order
 from .plan import Run
-from .stats import StopWatch
+from .task import Task
+from .telling.times import Times
+from .worker_info import WorkerInfo, enter_worker
 
 __all__ = ["Made", "RunMaker"]
 
@@ -25,22 +27,26 @@ _RUN_BATCHES = 64
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The batches of a run; where one failed, those before it, and why."""
+    """The batches of a run, or chunks; where one failed, those before it, and why. ``times`` says what took how long."""
 
     run: Run
     batches: list[Any]
     error: Exception | None
+    times: Times = field(default=Times(), compare=False)
 
 
 class RunMaker:
-    """Turns runs into batches, for one pass. Used by one thread at a time; holds nothing of loader or iterator."""
+    """Turns runs into batches, for one pass. Used by one thread at a time; holds nothing of loader or iterator.
 
-    def __init__(self, fetcher: Fetcher, sampler: Sampler, watch: StopWatch) -> None:
+    Args:
+      fetcher, order: What makes batches, and of which records.
+      info: The worker that it belongs to; None where that is none.
+    """
+
+    def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None) -> None:
         self._fetcher = fetcher
-        # A copy: the user's sampler stays as he set it, and passes that run side by side do not disturb each other.
-        self._sampler = copy.copy(sampler)
-        self._epoch: int | None = None
-        self._watch = watch
+        self._order = copy.copy(order)  # passes that run side by side do not disturb each other
+        self._info = info
         self._max_batches = 1
 
     def max_batches(self) -> int:
@@ -49,35 +55,42 @@ class RunMaker:
 
     def make(self, run: Run) -> Made:
         """Return the batches of a run. An error ends it early: the batches before it come all the same, and in their turn."""
-        start = time.perf_counter()
         batches: list[Any] = []
         error: Exception | None = None
         try:
-            self._fetch(run, batches)
+            enter_worker(self._info)
+            with Laps() as laps:
+                self._fetch(run, batches)
         except StopIteration as caught:
             # Passed on as it is, it would end the user's loop as if all was read.
             error = RuntimeError("the source, a transform or collate_fn raised StopIteration")
             error.__cause__ = caught
         except Exception as caught:
             error = caught
+        # Texts may differ: two batches are looked at, and the next run is made to fit.
+        sizes = [count_bytes(batches[k]) for k in {0, len(batches) - 1}] if batches else [0]
         if batches and self._fetcher.takes_runs:
-            # Texts may differ: two batches are looked at, and the next run is made to fit.
-            largest = max(count_bytes(batches[0]), count_bytes(batches[-1]))
-            self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, largest)))
-        self._watch.fetched(time.perf_counter() - start)
-        return Made(run, batches, error)
+            self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, *sizes)))
+        worker = 0 if self._info is None else self._info.id
+        nbytes = sum(sizes) * len(batches) // len(sizes)
+        times = Times(worker, laps.start_ns, tuple(laps.spent_ns), nbytes)
+        return Made(run, batches, error, times)
 
     def _fetch(self, run: Run, batches: list[Any]) -> None:
         """Append the batches of a run to ``batches``, as far as it goes."""
-        if run.epoch != self._epoch:
-            self._sampler.set_epoch(run.epoch)
-            self._epoch = run.epoch
         first = run.bounds[0]
-        indices = self._sampler.block(first, run.bounds[-1])
+        indices = self._order.records(run.epoch, first, run.bounds[-1])
         bounds = [bound - first for bound in run.bounds]
         if len(bounds) > 2:
             with suppress(Exception):  # of which batch it is, the loop below finds out
                 batches += self._fetcher.fetch_run(indices, bounds)
                 return
         for start, stop in pairwise(bounds):
-            batches.append(self._fetcher.fetch(indices[start:stop]))
+            task = Task(self._order, run.epoch, first + start, indices[start:stop])
+            if not self._fetcher.makes_chunks:
+                batches.append(self._fetcher.fetch(task))
+                continue
+            chunk, error = self._fetcher.fetch_chunk(task)
+            batches.append(chunk)
+            if error is not None:
+                raise error

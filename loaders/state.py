@@ -13,6 +13,8 @@ A place is counted in whole batches, so that at an uneven end the ranks still ag
     delivered in step       1 1 1 1 1 1 2 2 2 2            rank 0 has delivered 4 records then and the others 3
 
 and a rank whose epoch ends a step before another's says what it said last until its pass is over.
+
+Where ranks come unequally far, because of filters, each has a state of its own, which ``merge_states`` joins: see ``Leftover``.
 """
 
 from __future__ import annotations
@@ -24,36 +26,58 @@ from typing import Any
 from ..datasource.source import Source
 from ..samplers import Sampler, ShardOptions, StateError
 from ..samplers.state import count_of
+from .leftover import Leftover
 from .plan import Cursor
 
-__all__ = ["Place", "describe", "place_of", "read_state", "write_state"]
+__all__ = ["Own", "Place", "compare", "describe", "place_of", "read_place", "write_place"]
 
 _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Own:
+    """Where one rank stands by itself, in positions of its own.
+
+    Attributes:
+      index, count: Which rank of how many.
+      position, outputs: Its place, as in ``Cursor``.
+      of: Positions that the longest rank has.
+      window: Set where it stands in the middle of so many positions that were packed together.
+    """
+
+    index: int
+    count: int
+    position: int
+    outputs: int
+    of: int
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """Where all ranks together stand.
+    """Where all ranks together stand, or this one by itself.
 
     Attributes:
       epoch: The epoch under way.
       position: Global positions of it that were delivered; past its end once its last batches were.
       first_epoch: The epoch that the pass began with.
+      leftover: What was left of the epoch when ranks that had come unequally far were merged; ``position`` is not used then.
+      own: Where this rank stands in that, or in the whole epoch; None where ranks stand at its beginning together.
     """
 
     epoch: int
     position: int
     first_epoch: int
+    leftover: Leftover | None = None
+    own: Own | None = None
 
     def to_cursor(self, shard: ShardOptions) -> Cursor:
         """Return the first position of a rank that was not delivered."""
+        if self.own is not None:
+            return Cursor(self.epoch, self.own.position, self.own.outputs)
+        if self.leftover is not None:
+            return Cursor(self.epoch, 0)
         return Cursor(self.epoch, max(0, -(-(self.position - shard.index) // shard.count)))
-
-    def advance(self, cursor: Cursor, shard: ShardOptions, batch_size: int) -> Place:
-        """Return the place once a rank that started here has come to ``cursor``, and all others have made as many steps."""
-        start, delivered = (self.to_cursor(shard).position, self.position) if cursor.epoch == self.epoch else (0, 0)
-        steps = -(-(cursor.position - start) // batch_size)
-        return Place(cursor.epoch, delivered + steps * batch_size * shard.count, self.first_epoch)
 
 
 def place_of(sampler: Sampler) -> Place:
@@ -68,45 +92,76 @@ def describe(source: Source[Any], sampler: Sampler) -> dict[str, Any]:
     return {"source": fingerprint or type(source).__name__, "num_records": len(source), "order": sampler.identity()}
 
 
-def write_state(place: Place, source: Source[Any], sampler: Sampler) -> dict[str, Any]:
-    """Return a state, plain JSON."""
-    where = {"epoch": place.epoch, "position": place.position, "first_epoch": place.first_epoch}
-    return {"version": _VERSION, **where, **describe(source, sampler)}
+def write_place(place: Place) -> dict[str, Any]:
+    """Return a place as plain JSON."""
+    state: dict[str, Any] = {"version": _VERSION, "epoch": place.epoch}
+    if place.leftover is None:
+        state |= {"position": place.position, "first_epoch": place.first_epoch}
+    else:
+        state |= {"position": place.leftover.base, "first_epoch": place.first_epoch}
+        if place.leftover.levels:
+            state["levels"] = [[*used] for used in place.leftover.levels]
+        if place.leftover.begun:
+            state["begun"] = [[number, outputs] for number, outputs in sorted(place.leftover.begun.items())]
+    if place.own is not None:
+        own = place.own
+        state["rank"] = {"index": own.index, "count": own.count, "position": own.position, "of": own.of}
+        if own.outputs:
+            state["rank"]["outputs"] = own.outputs
+        if own.window is not None:
+            state["rank"]["window"] = own.window
+    return state
 
 
-def read_state(state: Mapping[str, Any], source: Source[Any], sampler: Sampler) -> Place:
-    """Return the place that ``state`` tells of.
+def read_place(state: Mapping[str, Any]) -> Place:
+    """Return the place that a state tells of, as it was written.
 
     Raises:
-      StateError: It was saved by another version, or over another data set or order, says which; or the ranks of
-        ``sampler``, which are to make equal steps, could not do so from there.
+      StateError: It is no state, or damaged.
     """
     if not isinstance(state, Mapping) or state.get("version") != _VERSION:
         version = state.get("version") if isinstance(state, Mapping) else None
         raise StateError(f"this is no state of a DataLoader of version {_VERSION} (its version is {version!r})")
-    saved = {key: state.get(key) for key in ("source", "num_records", "order")}
-    differences = _compare(saved, describe(source, sampler))
-    if differences:
-        raise StateError(
-            f"this state was saved over another stream: {'; '.join(differences)}. Open the same files in the same order with "
-            "the same seed, or start a new epoch"
-        )
-    place = Place(count_of(state, "epoch"), count_of(state, "position"), count_of(state, "first_epoch"))
+    position = count_of(state, "position")
+    own = _read_own(state.get("rank"))
+    leftover = None
+    if "levels" in state or "begun" in state or (own is not None and position):
+        leftover = Leftover(position, _read_lists(state, "levels"), dict(_read_pairs(state, "begun")))
+    place = Place(count_of(state, "epoch"), position, count_of(state, "first_epoch"), leftover, own)
     if place.epoch < place.first_epoch:
         raise StateError(f"the state is in epoch {place.epoch}, before its first epoch {place.first_epoch}")
-    tail = getattr(sampler, "tail", "uneven")
-    left = place.position < sampler.epoch_length * sampler.shard.count
-    if tail != "uneven" and left and place.position % sampler.shard.count:
-        raise StateError(
-            f"the state stands at position {place.position} of all ranks, which {sampler.shard.count} ranks do not reach in "
-            f"equal steps, as tail={tail!r} promises; use tail='uneven' for this epoch, or a number of ranks that divides it"
-        )
     return place
 
 
-def _compare(saved: Any, here: Any, name: str = "") -> list[str]:
+def _read_own(rank: Any) -> Own | None:
+    if rank is None:
+        return None
+    if not isinstance(rank, Mapping):
+        raise StateError(f"the state's 'rank' is {rank!r}; it must be a dict")
+    filled = {"outputs": 0, **rank}
+    index, count, position, outputs, of = (count_of(filled, name) for name in ("index", "count", "position", "outputs", "of"))
+    if not index < count:
+        raise StateError(f"the state's rank is {index} of {count}; it must lie in 0 <= rank < {count}")
+    return Own(index, count, position, outputs, of, count_of(filled, "window") if "window" in filled else None)
+
+
+def _read_lists(state: Mapping[str, Any], name: str) -> tuple[tuple[int, ...], ...]:
+    value = state.get(name, [])
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, (list, tuple)) and each for each in value):
+        raise StateError(f"the state's {name!r} is {value!r}; it must be a list of lists")
+    return tuple(tuple(count_of({name: number}, name) for number in each) for each in value)
+
+
+def _read_pairs(state: Mapping[str, Any], name: str) -> list[tuple[int, int]]:
+    pairs = _read_lists(state, name)
+    if not all(len(pair) == 2 for pair in pairs):
+        raise StateError(f"the state's {name!r} is {state[name]!r}; it must be a list of pairs")
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+def compare(saved: Any, here: Any, name: str = "") -> list[str]:
     """Return what differs between two JSON values, in words."""
     if isinstance(saved, Mapping) and isinstance(here, Mapping):
         keys = {**here, **saved}
-        return [text for key in keys for text in _compare(saved.get(key), here.get(key), key)]
+        return [text for key in keys for text in compare(saved.get(key), here.get(key), key)]
     return [] if saved == here else [f"{name.replace('_', ' ')} was {saved!r}, here it is {here!r}"]

@@ -200,6 +200,21 @@ class OrderedSampler(ABC):
         epochs, places = self._split(start, stop)
         return epochs, places * self._stripe.shard.count + self._stripe.shard.index
 
+    def places_in(self, length: int) -> int:
+        """Return how many positions this rank would have in an order of `length` places, padding included."""
+        return self._stripe.places_in(length)
+
+    def at_places(self, places: Indices) -> Indices:
+        """Return the indices at places of the base epoch's global order, whichever rank's they are; int64, one dimension.
+
+        Raises:
+          IndexError: If a place is outside ``0 <= place < global_length``.
+        """
+        outside = (places < 0) | (places >= self._stripe.length)
+        if outside.any():
+            raise IndexError(f"place {places[outside.argmax()]} is out of range for {self._stripe.length} places")
+        return self._order(self._epoch, places) if len(places) else places
+
     def _split(self, start: int, stop: int) -> tuple[npt.NDArray[np.int64], Indices]:
         """Return the epoch and this rank's place in it of consecutive positions."""
         places = np.arange(start, stop, dtype=np.int64)

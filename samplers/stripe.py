@@ -67,11 +67,15 @@ class Stripe:
     @property
     def places(self) -> int:
         """How many places this rank has, padding included."""
+        return self.places_in(self.length)
+
+    def places_in(self, length: int) -> int:
+        """Return how many places this rank would have of an order of `length`."""
         count = self.shard.count
         if self.tail == "uneven":
-            return (self.length - self.shard.index + count - 1) // count
+            return (length - self.shard.index + count - 1) // count
         step = count * self.batch_size
-        whole = self.length // step if self.tail == "drop" else -(-self.length // step)
+        whole = length // step if self.tail == "drop" else -(-length // step)
         return whole * self.batch_size
 
     def to_global(self, place: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import warnings
 from collections.abc import Callable
 from typing import Literal, TypeAlias
@@ -12,12 +11,10 @@ import numpy.typing as npt
 
 from ..errors import CorruptShardError
 from ..memory import Extents
-from ..varint import encode_varint
 from .blocks import USABLE_BYTES, to_physical
 from .cache import GroupCache
 from .chunk import (
     CHUNK_HEADER_BYTES,
-    SIMPLE,
     ChunkError,
     Group,
     check_hashes,
@@ -30,6 +27,7 @@ from .crc import load_crc32c
 from .file import Io, ShardFile, open_file
 from .highwayhash import hash_many
 from .index import IndexFormatError, ShardIndex, read_index
+from .plain import ONE_SIMPLE, PLAIN_HEAD, find_plain
 from .record_index import IndexedShard
 
 __all__ = ["Check", "ShardReader"]
@@ -38,20 +36,6 @@ Check = Literal["structure", "crc", "hash"]
 Ints = npt.NDArray[np.int64]
 Note: TypeAlias = Callable[[Ints, Ints, Ints], None]
 
-#: What an uncompressed chunk of one record begins with: the header, the compression byte, the length of the sizes buffer.
-_SINGLE = struct.Struct("<8xQ8xQQBB")
-_SINGLE_DTYPE = np.dtype(
-    {
-        "names": ["data_size", "kind", "decoded_size", "codec", "sizes_bytes"],
-        "formats": ["<u8", "<u8", "<u8", "u1", "u1"],
-        "offsets": [8, 24, 32, 40, 41],
-        "itemsize": _SINGLE.size,
-    }
-)
-_ONE_SIMPLE = SIMPLE | 1 << 8
-_SINGLE_HEADER = struct.Struct("<8xQ8xQQ")
-#: The header and what stands before the values fit 48 bytes for records of up to 2**28 bytes.
-_HEAD_WORDS = 6
 #: From here on a chunk's own header is asked how long it is, before so much is read: padding may follow it.
 _LONG_BYTES = 1 << 20
 
@@ -116,6 +100,11 @@ class ShardReader:
         """The file itself."""
         return self._file
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether a record index is believed, by which every record is compared with its CRC."""
+        return self._checksums is not None
+
     def read_one(self, record: int) -> tuple[bytes, int]:
         """Return record ``0 <= record < num_records``, and its address for ``Places``: 0 if it is not plain in a mapping.
 
@@ -137,10 +126,10 @@ class ShardReader:
             if span > _LONG_BYTES or size > self._max_chunk_bytes or self._check == "hash":
                 return bytes(decode_record(self._read_chunk(record), size)), 0
             chunk = self._file.read(start, span)
-            if span >= _SINGLE.size:
-                data_size, kind, decoded_size, codec, sizes_bytes = _SINGLE.unpack_from(chunk)
-                values = _SINGLE.size + sizes_bytes
-                if codec == 0 and kind == _ONE_SIMPLE and decoded_size == size and sizes_bytes < 128:
+            if span >= PLAIN_HEAD.size:
+                data_size, kind, decoded_size, codec, sizes_bytes = PLAIN_HEAD.unpack_from(chunk)
+                values = PLAIN_HEAD.size + sizes_bytes
+                if codec == 0 and kind == ONE_SIMPLE and decoded_size == size and sizes_bytes < 128:
                     if data_size + CHUNK_HEADER_BYTES == values + size <= span:
                         return bytes(chunk[values : values + size]), self._address(start + values, size)
             return bytes(decode_record(chunk, size)), 0
@@ -182,28 +171,21 @@ class ShardReader:
 
     def _open_chunks(self, chunks: Extents, records: Ints, sizes: Ints, note: Note) -> Extents:
         """Turn chunks of one record each into the records in them, in place where they are not compressed."""
-        if chunks.smallest < _SINGLE.size:
+        if chunks.smallest < PLAIN_HEAD.size:
             return self._decode_each(chunks, records, sizes)
-        if self._check != "hash" and (sizes == sizes[0]).all():
-            values = self._expect(int(sizes[0]), chunks)
-            if values:
-                self._tell(note, records, values, sizes)
-                return chunks.inner(values, sizes)
-        headers = chunks.field(0, _SINGLE_DTYPE)[:, 0]
-        data_sizes = headers["data_size"].astype(np.int64)
-        starts = _SINGLE.size + headers["sizes_bytes"].astype(np.int64)
         # Whatever does not look as it should goes the slow way, which knows how to say what is wrong.
-        fits = (headers["codec"] == 0) & (headers["kind"] == _ONE_SIMPLE) & (headers["decoded_size"] == sizes)
-        fits &= (data_sizes + CHUNK_HEADER_BYTES == starts + sizes) & (starts + sizes <= chunks.sizes)
-        fits &= headers["sizes_bytes"] < 128
+        fits, values = find_plain(chunks, sizes)
         if self._check == "hash":
-            fits[fits] = self._hashes_match(chunks[fits], data_sizes[fits])
-        self._tell(note, records[fits], starts[fits], sizes[fits])
-        if fits.all():
-            return chunks.inner(starts, sizes)
+            fits = np.ones(len(chunks), np.bool_) if fits is None else fits
+            fits[fits] = self._hashes_match(chunks[fits], (values + sizes)[fits] - CHUNK_HEADER_BYTES)
+        if fits is None or fits.all():
+            self._tell(note, records, values, sizes)
+            return chunks.inner(values, sizes)
+        values = np.broadcast_to(values, sizes.shape)
         good, odd = np.flatnonzero(fits), np.flatnonzero(~fits)
+        self._tell(note, records[good], values[good], sizes[good])
         decoded = self._decode_each(chunks[odd], records[odd], sizes[odd])
-        return Extents.merged(len(chunks), [(good, chunks[good].inner(starts[good], sizes[good])), (odd, decoded)])
+        return Extents.merged(len(chunks), [(good, chunks[good].inner(values[good], sizes[good])), (odd, decoded)])
 
     def _tell(self, note: Note, records: Ints, values: Ints | int, sizes: Ints) -> None:
         """Tell where the plain records of checked chunks are; ``values`` counts from each chunk's header."""
@@ -216,19 +198,6 @@ class ShardReader:
         if self._file.mapping is None:
             return 0
         return self._base + to_physical(start) if start % USABLE_BYTES + size <= USABLE_BYTES else -start
-
-    def _expect(self, size: int, chunks: Extents) -> int:
-        """Return where in all of ``chunks`` a plain record of ``size`` bytes starts, 0 if one of them is something else.
-
-        Records of one size have equal headers but for the hashes: a comparison of whole words takes a third of the time.
-        """
-        prefix = bytes(1) + encode_varint(len(encode_varint(size))) + encode_varint(size)
-        values = CHUNK_HEADER_BYTES + len(prefix)
-        if values + size > chunks.smallest or chunks.smallest < _HEAD_WORDS * 8:
-            return 0
-        header = _SINGLE_HEADER.pack(len(prefix) + size, _ONE_SIMPLE, size)
-        known = np.frombuffer((header + prefix).ljust(_HEAD_WORDS * 8, bytes(1)), "<u8")[1:]
-        return values if chunks.differing(8, known, _mask_of(len(prefix))) is None else 0
 
     def _hashes_match(self, chunks: Extents, data_sizes: Ints) -> npt.NDArray[np.bool_]:
         """Return for each chunk whether both its HighwayHash-64 match."""
@@ -312,10 +281,3 @@ class ShardReader:
     def _explain(self, error: ChunkError, chunk: int, record: int) -> CorruptShardError:
         offset = to_physical(self._starts[chunk] + error.offset)
         return CorruptShardError(f"{error.message}. Copy the file again, or leave it out", self.path, record, offset)
-
-
-def _mask_of(prefix_bytes: int) -> npt.NDArray[np.uint64]:
-    """Return which bits of the words behind the header hash are the same in all chunks of one plain record of one size."""
-    mask = np.zeros(_HEAD_WORDS * 8, np.uint8)
-    mask[8:16] = mask[24 : CHUNK_HEADER_BYTES + prefix_bytes] = 0xFF
-    return mask.view("<u8")[1:]

@@ -115,6 +115,16 @@ class RecordIndex:
     def __setstate__(self, path: str) -> None:
         self.__init__(path)  # type: ignore[misc]
 
+    @property
+    def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+        """``starts``, ``sizes`` and ``checksums`` of all shards, end to end: not to be believed of one before ``mismatch``."""
+        return self._starts, self._sizes, self._checksums
+
+    def find(self, name: str) -> tuple[int, int]:
+        """Return the number of the shard of that file name, and its first record in ``arrays``; raise KeyError for another."""
+        number = self._number_of[name]
+        return number, self._firsts[number]
+
     def lookup(self, name: str) -> IndexedShard | None:
         """Return what is known of the shard of that file name, or None."""
         number = self._number_of.get(name)

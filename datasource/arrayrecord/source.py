@@ -9,6 +9,8 @@ import sys
 import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
 
@@ -20,6 +22,7 @@ from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
 from ..source import Indices
 from .file import Io
+from .first_reads import FirstReads
 from .opened import OpenShards
 from .places import Places
 from .reader import Check, ShardReader
@@ -102,7 +105,12 @@ class ArrayRecordDataSource(RecordSource):
         self._end_array = np.array(self._ends, np.int64)
         self._first = np.array([s.start for s in shards], np.int64) - (self._end_array - np.array(lengths, np.int64))
         if len(self) <= _MAX_PLACES:
-            self._hold().places = Places(len(self))
+            opened = self._hold()
+            opened.places = Places(len(self))
+            if self._io == "mmap" and self._check == "crc" and len(self._indexes) == 1:
+                with suppress(KeyError):  # a shard that is not indexed
+                    names = [os.path.basename(shard.path) for shard in shards]
+                    opened.first_reads = FirstReads(self._indexes[0], names, self._first, self._end_array)
 
     def _count(self, number: int, shard: Shard) -> int:
         """Return how many records a shard contributes; opens the file."""
@@ -139,10 +147,30 @@ class ArrayRecordDataSource(RecordSource):
         opened = self._hold()
         if not indices.size:
             return Extents.joined([])
-        if len(opened.places.addresses):
+        if not len(opened.places.addresses):
+            return self._gather_shards(opened, indices)
+        addresses = opened.places.addresses[indices]
+        if addresses.all():
+            found = self._gather_known(opened, indices, addresses)
+        else:
+            found = self._gather_shards(opened, indices)
             addresses = opened.places.addresses[indices]
-            if addresses.all():
-                return self._gather_known(opened, indices, addresses)
+        crossing = np.flatnonzero(addresses < 0)
+        if crossing.size:
+            opened.places.keep(indices[crossing], found[crossing])
+        return found
+
+    def addresses(self) -> tuple[Indices, object] | None:
+        opened = self._hold()
+        return (opened.places.addresses, opened) if len(opened.places.addresses) else None
+
+    def _gather_shards(self, opened: OpenShards, indices: Indices) -> Extents:
+        """Return records as their shards give them; some of them were not read before, or are not remembered."""
+        if (
+            opened.first_reads is not None
+            and (found := opened.first_reads.gather(indices, opened.places, opened, partial(self._reader, opened))) is not None
+        ):
+            return found
         if len(self._shards) == 1:
             return self._gather_shard(opened, 0, indices + self._first[0])
         numbers = np.searchsorted(self._end_array, indices, side="right")
@@ -168,15 +196,16 @@ class ArrayRecordDataSource(RecordSource):
         sizes = opened.places.sizes[indices]
         crossing = np.flatnonzero(addresses < 0)
         if crossing.size:
-            # 1.3 % of 800-byte records lie in two blocks; those are put together in a buffer of their own.
+            # Records in two blocks, of which no copies were kept, are put together in a buffer of their own.
             numbers = np.searchsorted(self._end_array, indices[crossing], side="right").tolist()
             ranges = zip(numbers, (-addresses[crossing]).tolist(), sizes[crossing].tolist(), strict=True)
             joined = Extents.joined([self._reader(opened, number).file.read(start, size) for number, start, size in ranges])
+            addresses = addresses.copy()  # the caller looks at them too
             addresses[crossing] = joined.offsets + joined.base
             owners += joined.owners
         lowest = int(addresses.min())
-        addresses -= lowest
-        return Extents(lowest, addresses, sizes, int((addresses + sizes).max()), int(sizes.min()), owners)
+        offsets = addresses - lowest
+        return Extents(lowest, offsets, sizes, int((offsets + sizes).max()), int(sizes.min()), owners)
 
     @property
     def files(self) -> list[str]:

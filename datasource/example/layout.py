@@ -40,6 +40,12 @@ class Field:
     nbytes: int
     varint_ends: tuple[int, ...] = ()
 
+    def decode(self, payload: Bytes) -> npt.NDArray[Any]:
+        """Return what is in the stored bytes of n records, shape ``(n, nbytes)``; see ``Layout.field``. May be a view."""
+        if self.kind == "float":
+            return payload.view("<f4")
+        return _decode_varints(payload, self.varint_ends) if self.kind == "int64" else payload
+
 
 class Layout:
     """Where the fields of all records with certain structural bytes lie. Immutable; threads share it.
@@ -86,10 +92,7 @@ class Layout:
         uint8 and as many as there are bytes for ``"bytes"``, float32 for ``"float"``, int64 for ``"int64"``.
         """
         field = self.fields[key]
-        if field.kind == "float":
-            return records.field(field.start, "<f4", field.nbytes // 4)
-        payload = records.field(field.start, np.uint8, field.nbytes)
-        return _decode_varints(payload, field.varint_ends) if field.kind == "int64" else payload
+        return field.decode(records.field(field.start, np.uint8, field.nbytes))
 
 
 def _decode_varints(payload: Bytes, ends: tuple[int, ...]) -> Ints:

@@ -15,6 +15,7 @@ from ..columns import Columns
 from ..errors import DecodeError
 from ..features import FeaturesDict, Leaf
 from ..memory import Extents
+from .known import KnownRecords
 from .layout import Field, Layout
 from .wire import WireError, parse_example
 
@@ -52,6 +53,7 @@ class DecodePlan:
         self._layouts: list[Layout] = []
         # By record, see _match; 0 until its first read. Memory is taken as it is written to.
         self._number_of = np.zeros(num_records if self._columnar else 0, np.uint8)
+        self._known: KnownRecords | None = None
         # Flat features, the usual case, need no recursion to become a dict.
         self._names = tuple(leaf.path[0] for leaf in self._leaves) if all(len(x.path) == 1 for x in self._leaves) else ()
 
@@ -94,6 +96,32 @@ class DecodePlan:
                 return self._cut_batches(numbers, records, bounds)
         columns = self._decode_mixed(numbers, records, locate)
         return [self._nest([column[start:stop] for column in columns]) for start, stop in pairwise(bounds)]
+
+    def decode_known(self, addresses: Ints, indices: Ints, bounds: Sequence[int]) -> list[Columns] | None:
+        """Return batches of records as ``decode_columns`` does, straight from where they are; None if that cannot be.
+
+        Args:
+          addresses: Where each record is in memory, by number, which the caller keeps alive.
+          indices: ``-num_records <= index < num_records``; not changed by others meanwhile.
+
+        Raises:
+          IndexError: One of ``indices`` is out of these bounds.
+        """
+        known = self._known
+        if known is None:
+            return None
+        if len(bounds) == 2:
+            columns = known.read(addresses, indices)
+            return None if columns is None else [self._nest(columns)]
+        batches = known.read_batches(addresses, indices, bounds)
+        return None if batches is None else list(map(self._nest, batches))
+
+    def note_addresses(self, addresses: Ints, indices: Ints) -> None:
+        """Remember which of the records, decoded just now, ``decode_known`` can read: those with an address and a layout."""
+        if self._columnar and (addresses[indices] > 0).any():
+            if self._known is None:
+                self._known = KnownRecords(self._leaves, self._layouts, len(self._number_of))
+            self._known.learn(indices, np.where(addresses[indices] > 0, self._number_of[indices], 0))
 
     # -- by layout ------------------------------------------------------------------------------------------------
 

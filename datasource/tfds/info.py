@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from ..errors import DataError, DatasetNotFoundError, SchemaError
 from ..features import Feature, FeaturesDict
 from .filenames import DEFAULT_TEMPLATE, shard_filenames
-from .info_json import info_from_json, info_to_json
+from .info_json import info_from_json, info_to_json, split_names_from_json
 from .labels import read_labels, write_labels
 
 __all__ = ["DatasetInfo", "SplitInfo", "SupervisedKeys", "shard_files", "shard_paths"]
@@ -22,6 +22,8 @@ __all__ = ["DatasetInfo", "SplitInfo", "SupervisedKeys", "shard_files", "shard_p
 SupervisedKeys: TypeAlias = str | tuple["SupervisedKeys", ...] | dict[str, "SupervisedKeys"]
 
 INFO_FILE, FEATURES_FILE, METADATA_FILE, LICENSE_FILE = "dataset_info.json", "features.json", "metadata.json", "LICENSE"
+# TFDS opens no directory that has a split without records in dataset_info.json; their names stand here, a list.
+EMPTY_SPLITS_FILE = "empty_splits.json"
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class DatasetInfo:
         """Return what ``directory`` says about itself.
 
         Spellings of older versions are read, unknown entries kept in ``other``, missing class names replaced by numbers.
+        Splits without records come last.
 
         Raises:
           DatasetNotFoundError: The directory, or dataset_info.json or features.json in it, does not exist. Features that
@@ -127,6 +130,10 @@ class DatasetInfo:
             features = Feature.from_json(form)
             if not isinstance(features, FeaturesDict):
                 raise SchemaError(f"a FeaturesDict expected for the whole example, got {features!r}")
+        empty_path = directory / EMPTY_SPLITS_FILE
+        if empty_path.is_file():
+            with _naming(empty_path):
+                fields["splits"] += tuple(SplitInfo(name, ()) for name in split_names_from_json(_read_json(empty_path)))
         metadata_path = directory / METADATA_FILE
         metadata = _read_json(metadata_path) if metadata_path.is_file() else None
         return cls(**fields, features=read_labels(features, directory), metadata=metadata)
@@ -141,6 +148,10 @@ class DatasetInfo:
         directory = Path(directory)
         if self.metadata is not None:
             (directory / METADATA_FILE).write_text(json.dumps(self.metadata), "utf-8")
+        if empty := [split.name for split in self.splits if not split.num_records]:
+            (directory / EMPTY_SPLITS_FILE).write_text(json.dumps(empty), "utf-8")
+        else:
+            (directory / EMPTY_SPLITS_FILE).unlink(missing_ok=True)
         if self.license:
             (directory / LICENSE_FILE).write_text(self.license, "utf-8")
         write_labels(self.features, directory)

@@ -16,7 +16,7 @@ from .filenames import DEFAULT_TEMPLATE
 if TYPE_CHECKING:
     from .info import DatasetInfo
 
-__all__ = ["info_from_json", "info_to_json"]
+__all__ = ["info_from_json", "info_to_json", "split_names_from_json"]
 
 # What becomes a field of DatasetInfo under another name, or in another form.
 _STRINGS = {
@@ -82,6 +82,17 @@ def _split_from_json(form: Any) -> dict[str, Any]:
     }
 
 
+def split_names_from_json(form: Any) -> list[str]:
+    """Return the names in a list of splits.
+
+    Raises:
+      DataError: It is none.
+    """
+    if not isinstance(form, list) or not all(isinstance(name, str) for name in form):
+        raise DataError(f"a list of splits' names expected, got {str(form)[:80]!r}")
+    return form
+
+
 def _keys_from_json(form: Any, depth: int = 0) -> Any:
     form = _camel_keys(form, "supervisedKeys")
     if depth > 16:
@@ -116,6 +127,7 @@ def info_to_json(info: DatasetInfo) -> dict[str, Any]:
             "filepathTemplate": split.filepath_template,
         }
         for split in info.splits
+        if split.num_records
     ]
     form["supervisedKeys"] = {} if info.supervised_keys is None else _keys_to_json(info.supervised_keys)
     return {key: value for key, value in form.items() if value}

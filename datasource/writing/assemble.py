@@ -9,46 +9,60 @@ from functools import partial
 
 from ..arrayrecord.record_index import write_record_index
 from ..indexing import index_path
-from ..manifest import MANIFEST_FILE, Manifest, content_files, describe_file
+from ..manifest import MANIFEST_FILE, FileEntry, Manifest, content_files, describe_file
 from ..tfds import DatasetInfo, SplitInfo, shard_paths
-from .shards import GrowingSplit, WrittenShard, describe_shard
+from .shards import WrittenShard, describe_shard
 
-__all__ = ["assemble", "make_empty_shard"]
+__all__ = ["describe_dataset", "place_shards"]
 
 
-def assemble(directory: str, info: DatasetInfo, splits: Mapping[str, Sequence[WrittenShard]]) -> Manifest:
-    """Turn a directory that holds finished shards into a data set, and return its manifest, which is written last.
-
-    Shards get their final names, which tell how many there are; the records of each split are indexed.
+def place_shards(
+    directory: str, info: DatasetInfo, splits: Mapping[str, Sequence[WrittenShard]]
+) -> tuple[DatasetInfo, dict[str, FileEntry]]:
+    """Give shards their final names, which tell how many there are, and index the records of each split.
 
     Args:
-      info: What the data set is, but for its splits.
+      info: What the data set is. Splits that it has already stay, unless ``splits`` has them.
       splits: The shards of each split, in the order of their records.
+
+    Returns:
+      The description with these splits, and what is known of each shard.
     """
-    described = tuple(
-        SplitInfo(name, tuple(shard.num_records for shard in shards), sum(shard.num_bytes for shard in shards))
-        for name, shards in splits.items()
-    )
-    info = dataclasses.replace(info, splits=described)
+    described = {split.name: split for split in info.splits}
+    for name, shards in splits.items():
+        described[name] = dataclasses.replace(
+            described.get(name, SplitInfo(name, ())),
+            shard_lengths=tuple(shard.num_records for shard in shards),
+            num_bytes=sum(shard.num_bytes for shard in shards),
+        )
+    info = dataclasses.replace(info, splits=tuple(described.values()))
     entries = {}
     for split, shards in splits.items():
         indexed = {}
-        for shard, path in zip(shards, shard_paths(directory, info, split), strict=True):
+        for shard, place in zip(shards, shard_paths("", info, split), strict=True):
+            path = os.path.join(directory, place)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             os.rename(shard.path, path)
-            entries[path.name] = shard.entry
-            indexed[path.name] = partial(describe_shard, os.fspath(path), shard.checksums)
-        write_record_index(os.fspath(index_path(directory, info, split)), indexed)
+            entries[place.as_posix()] = shard.entry
+            indexed[place.name] = partial(describe_shard, path, shard.checksums)
+        # What others wrote may be grouped, or of equal names in several folders: those are read without an index.
+        if shards and len(indexed) == len(shards) and not any(shard.is_grouped for shard in shards):
+            write_record_index(os.fspath(index_path(directory, info, split)), indexed)
+    return info, entries
+
+
+def describe_dataset(directory: str, info: DatasetInfo, entries: Mapping[str, FileEntry], fingerprint: str = "") -> Manifest:
+    """Write what the data set in a directory is, the manifest last, and return that.
+
+    Args:
+      entries: What is known of each shard.
+      fingerprint: See ``Manifest``.
+    """
     info.write(directory)
-    for name, records in content_files(directory, info).items():
-        if records is None:
-            entries[name] = describe_file(os.path.join(directory, name))
-    manifest = Manifest(entries)
+    files = {
+        name: describe_file(os.path.join(directory, name)) if records is None else entries[name]
+        for name, records in content_files(directory, info).items()
+    }
+    manifest = Manifest(files, fingerprint)
     manifest.write(os.path.join(directory, MANIFEST_FILE))
     return manifest
-
-
-def make_empty_shard(directory: str, split: str) -> WrittenShard:
-    """Write the one shard that a split of no records has."""
-    growing = GrowingSplit(directory, split, shard_bytes=None, shard_records=None, codec="none")
-    growing.finish()
-    return growing.shards[0]

@@ -61,6 +61,6 @@ def choose_codec(records: Sequence[bytes]) -> str:
     return "zstd" if after <= _WORTHWHILE * before and before else "none"
 
 
-def writer_options(codec: str) -> str:
-    """Return the options of ``ArrayRecordWriter``: one record a chunk, as TFDS and Grain expect, under ``codec``."""
-    return f"group_size:1,{'uncompressed' if codec == 'none' else codec}"
+def writer_options(codec: str, group_size: int = 1) -> str:
+    """Return the options of ``ArrayRecordWriter``: one record a chunk, as TFDS and Grain expect, or more, under ``codec``."""
+    return f"group_size:{group_size},{'uncompressed' if codec == 'none' else codec}"

@@ -7,18 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, pairwise
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from ..features import FeaturesDict
 from ..features.features_dict import FeatureLike
+from ..manifest import MANIFEST_FILE, Manifest
 from ..progress import show_progress
 from ..tasks import Tick, count_cpus, run_tasks
+from ..tfds import DatasetInfo
 from ..tfds.info import SupervisedKeys
 from .codec import AUTO
 from .columns import slice_rows
 from .encoder import RecordEncoder
-from .example_writer import ShardLimits
-from .layout import Layout, Source, lay_out
+from .inference import infer_features, warn_of_inference
+from .layout import Layout, Source, first_example, lay_out
+from .limits import ShardLimits
 from .parts import PartWriter, mark_wanted
 from .writer import DatasetWriter
 
@@ -36,6 +39,7 @@ _WORTH_WORKERS_BYTES = 32 << 20
 class WriterOptions(TypedDict, total=False):
     """What ``DatasetWriter`` takes besides path and features, and means there."""
 
+    mode: Literal["create", "append"]
     name: str
     version: str
     description: str
@@ -46,6 +50,7 @@ class WriterOptions(TypedDict, total=False):
     shard_bytes: int
     shard_records: int
     codec: str
+    fingerprint: str
     resume: bool
     plan: Any
 
@@ -73,7 +78,7 @@ class _Job:
 def write_dataset(
     path: str | os.PathLike[str],
     sources: Mapping[str, Source],
-    features: FeaturesDict | Mapping[str, FeatureLike],
+    features: FeaturesDict | Mapping[str, FeatureLike] | None = None,
     *,
     num_workers: int | None = None,
     num_shards: int | Mapping[str, int] | None = None,
@@ -94,12 +99,14 @@ def write_dataset(
       path: The directory to be.
       sources: Of each split: columns, as ``DatasetWriter.write_columns`` takes them; a sequence of examples; or a function of
         a shard's number, ``0 <= shard < num_shards``, and ``num_shards``, which gives that shard's examples.
-      features: What an example is made of.
+      features: What an example is made of; if not given, what the first example of the first source is made of, or what it
+        was, to append.
       num_workers: Processes; None for as many as there are processors, and for none where there is little to write; 0 for none.
         They are spawned: sequences and functions are pickled, and a script needs its ``if __name__ == "__main__"``.
       num_shards: Of every split, or of each by its name.
       progress: Show a bar (needs tqdm).
-      options: As ``DatasetWriter`` takes them. With ``resume=True`` an interrupted run goes on where it was.
+      options: As ``DatasetWriter`` takes them. With ``resume=True`` an interrupted run goes on where it was. With a
+        ``fingerprint`` of what the sources are made from, nothing is done where there is a data set of that fingerprint.
 
     Raises:
       SchemaError: An example does not fit; names it by its number in the split. Nothing is published.
@@ -107,7 +114,9 @@ def write_dataset(
       ValueError: ``num_shards`` is missing for a function, or an option is not as described.
       DataError, DatasetExistsError: As ``DatasetWriter``.
     """
-    features = features if isinstance(features, FeaturesDict) else FeaturesDict(features)
+    if root := _find_root(path, options.get("fingerprint", "")):
+        return root
+    features = _find_features(path, sources, features, options)
     limits = ShardLimits.check(options.get("shard_bytes"), options.get("shard_records"), options.get("codec", AUTO))
     counts = num_shards if isinstance(num_shards, Mapping) else dict.fromkeys(sources, num_shards)
     encoder = RecordEncoder(features)
@@ -131,6 +140,30 @@ def write_dataset(
                 tick(sum(job.stop - job.start for job in jobs if job.part.number in finished))
             run_tasks(partial(_write_shard, shared), todo, num_workers=num_workers, tick=tick, describe=str, attempts=_ATTEMPTS)
     return writer.root
+
+
+def _find_root(path: str | os.PathLike[str], fingerprint: str) -> str:
+    """Return the root of the data set that is there, if it has that fingerprint."""
+    manifest = Manifest.read(os.path.join(path, MANIFEST_FILE)) if fingerprint else None
+    return manifest.root if manifest is not None and manifest.fingerprint == fingerprint else ""
+
+
+def _find_features(
+    path: str | os.PathLike[str],
+    sources: Mapping[str, Source],
+    features: FeaturesDict | Mapping[str, FeatureLike] | None,
+    options: WriterOptions,
+) -> FeaturesDict:
+    if features is not None:
+        return features if isinstance(features, FeaturesDict) else FeaturesDict(features)
+    if options.get("mode") == "append":
+        return DatasetInfo.read(path).features
+    for split, source in sources.items():
+        if (example := first_example(split, source)) is not None:
+            found = infer_features(example)
+            warn_of_inference(path, found, stacklevel=4)
+            return found
+    raise ValueError("features must be given where there is no example to tell them from")
 
 
 def _make_jobs(writer: DatasetWriter, sources: Mapping[str, Source], layouts: Mapping[str, Layout]) -> Iterator[_Job]:

@@ -26,7 +26,8 @@ import numpy as np
 from ..errors import DataError
 from ..features import FeaturesDict
 from ..manifest import FileEntry
-from .example_writer import ExampleWriter, ShardLimits
+from .example_writer import ExampleWriter
+from .limits import ShardLimits
 from .publish import sync
 from .shards import WrittenShard
 
@@ -84,7 +85,7 @@ class PartWriter(ExampleWriter):
     def _publish(self) -> None:
         described = {}
         for name, split in self._splits.items():
-            split.finish(may_be_empty=True)
+            split.finish()
             described[name] = [_describe(shard) for shard in split.shards]
         sync(self.directory)
         temporary = os.path.join(self.directory, "part.json")

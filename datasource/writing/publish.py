@@ -5,7 +5,7 @@
 
 A rename is atomic, and comes last, after every file and the directory itself are on the disk. A writer that is killed
 leaves the first, never a half-filled second. While it lives, it holds a lock on its directory; so leftovers can be told
-from the work of others.
+from the work of others. To take the place of a directory that exists, see ``replacing``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ import secrets
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..errors import DatasetExistsError
 
-__all__ = ["Leftover", "Staging", "find_leftovers", "remove_leftovers", "sync"]
+if TYPE_CHECKING:
+    from .replacing import Replaced
 
-_MARK = ".incomplete-"
+__all__ = ["ASIDE", "INCOMPLETE", "Leftover", "Staging", "find_aside", "find_leftovers", "lock", "remove_leftovers", "sync"]
+
+#: Stand between a data set's name and eight hexadecimal digits: what is being written, what is being replaced.
+INCOMPLETE = ".incomplete-"
+ASIDE = ".replaced-"
 
 
 class Staging:
@@ -31,38 +37,50 @@ class Staging:
     Args:
       path: The final name. Its parent is made if need be.
       adopt: Is asked whether to go on with what a dead writer left, a directory, instead of making a new one.
+      replaced: What stands at ``path`` and is to be replaced; None if nothing may stand there.
 
     Raises:
       DatasetExistsError: Something stands at ``path`` (an empty directory does not count).
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, adopt: Callable[[str], bool] = lambda directory: False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        adopt: Callable[[str], bool] = lambda directory: False,
+        replaced: Replaced | None = None,
+    ) -> None:
         # Symbolic links are followed, for a rename would replace the link.
         self.target = os.path.realpath(path)
-        _refuse_existing(self.target)
+        self._replaced = replaced
+        if replaced is None:
+            _refuse_existing(self.target)
         # A forked child inherits this object; when it ends, it must not take the parent's work with it.
         self._owner = os.getpid()
         for leftover in find_leftovers(self.target):
             if not leftover.alive and adopt(leftover.directory):
                 self.directory = leftover.directory
-                self._lock = _lock(self.directory, wait=False)
+                self._lock = _try_lock(self.directory)
                 if self._lock is not None:  # else another was quicker
                     return
         os.makedirs(os.path.dirname(self.target), exist_ok=True)
-        self.directory = f"{self.target}{_MARK}{secrets.token_hex(4)}"
+        self.directory = f"{self.target}{INCOMPLETE}{secrets.token_hex(4)}"
         os.mkdir(self.directory)
-        self._lock = _lock(self.directory, wait=True)
+        self._lock = lock(self.directory, wait=True)
 
     def publish(self) -> None:
         """Give the directory its final name.
 
         Raises:
-          DatasetExistsError: Something has taken the name meanwhile; the directory stays where it is, and complete.
+          DatasetExistsError: Something else has the name by now; the directory stays where it is, and complete.
         """
         for name in os.listdir(self.directory):
             sync(os.path.join(self.directory, name))
         sync(self.directory)
         try:
+            if self._replaced is not None:
+                self._replaced.replace_with(self.directory)
+                return
             # Replaces an empty directory, never one with something in it: of two writers at once, one wins.
             os.rename(self.directory, self.target)
         except OSError as error:
@@ -91,6 +109,8 @@ class Staging:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+        if self._replaced is not None:
+            self._replaced.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +127,31 @@ class Leftover:
 
 
 def find_leftovers(path: str | os.PathLike[str]) -> list[Leftover]:
-    """Return the unfinished directories whose final name would be ``path``, sorted by name."""
+    """Return the directories that were to become ``path``, and those that it has replaced, sorted by name."""
     target = os.path.realpath(path)
+    # What went aside is not left over until another has its place.
+    directories = _siblings(target, INCOMPLETE) + (find_aside(target) if os.path.lexists(target) else [])
+    found = []
+    for directory in sorted(directories):
+        handle = _try_lock(directory)
+        if handle is not None:
+            os.close(handle)
+        found.append(Leftover(directory, alive=handle is None))
+    return found
+
+
+def find_aside(path: str | os.PathLike[str]) -> list[str]:
+    """Return the directories that went aside for another to become ``path``, sorted by name."""
+    return _siblings(os.path.realpath(path), ASIDE)
+
+
+def _siblings(target: str, mark: str) -> list[str]:
     parent, name = os.path.split(target)
-    form = re.compile(re.escape(name + _MARK) + "[0-9a-f]{8}")
+    form = re.compile(re.escape(name + mark) + "[0-9a-f]{8}")
     try:
-        names = sorted(entry.name for entry in os.scandir(parent) if form.fullmatch(entry.name) and entry.is_dir())
+        return sorted(entry.path for entry in os.scandir(parent) if form.fullmatch(entry.name) and entry.is_dir())
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = []
-    for entry in names:
-        directory = os.path.join(parent, entry)
-        lock = _lock(directory, wait=False)
-        if lock is not None:
-            os.close(lock)
-        found.append(Leftover(directory, alive=lock is None))
-    return found
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> list[str]:
@@ -158,13 +187,18 @@ def _refuse_existing(target: str) -> None:
         raise DatasetExistsError("a file stands where the data set is to be written; choose another path", target) from None
     if occupied:
         raise DatasetExistsError(
-            "this directory holds data already, which is never overwritten; write to another path, or delete it first",
+            "this directory holds data already, which is never overwritten; write to another path, add to it with "
+            'mode="append", or delete it first',
             target,
         )
 
 
-def _lock(directory: str, *, wait: bool) -> int | None:
-    """Return a handle that holds the only lock on a directory; None if another has it, or there are no locks here."""
+def lock(directory: str, *, wait: bool) -> int | None:
+    """Return a handle that holds the only lock on a directory; None where there are no locks.
+
+    Raises:
+      BlockingIOError: Another has it, and ``wait`` is false.
+    """
     try:
         import fcntl
 
@@ -174,7 +208,17 @@ def _lock(directory: str, *, wait: bool) -> int | None:
     try:
         # Who asks whether a lock is held holds it for a moment; the writer waits for that moment to pass.
         fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         os.close(handle)
+        if isinstance(error, BlockingIOError):
+            raise
         return None
     return handle
+
+
+def _try_lock(directory: str) -> int | None:
+    """Return a handle that holds the only lock on a directory; None if another has it, or there are no locks."""
+    try:
+        return lock(directory, wait=False)
+    except BlockingIOError:
+        return None

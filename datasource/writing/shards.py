@@ -6,7 +6,7 @@ import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,10 @@ from ..arrayrecord.reader import ShardReader
 from ..errors import DataError
 from ..manifest import FileEntry, describe_file
 from .codec import AUTO, SAMPLE_BYTES, SAMPLE_RECORDS, choose_codec, writer_options
+from .keyed import KeyedRecords
 from .publish import sync
 
-__all__ = ["GrowingSplit", "WrittenShard", "describe_shard"]
+__all__ = ["GrowingSplit", "WrittenShard", "describe_shard", "open_shard"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class WrittenShard:
       num_bytes: Of its records, before compression.
       checksums: CRC32C of each record, taken before it was written.
       entry: What the manifest is to say of it.
+      is_grouped: Whether its chunks hold several records, as of one that others wrote.
     """
 
     path: str
@@ -39,6 +41,7 @@ class WrittenShard:
     num_bytes: int
     checksums: npt.NDArray[np.uint32]
     entry: FileEntry
+    is_grouped: bool = False
 
 
 class _Writer(Protocol):
@@ -57,16 +60,35 @@ class GrowingSplit:
       directory: Where the shards are written, as ``<name>-00000.partial`` and so on.
       name: Of the split.
       codec: See ``check_codec``; ``"auto"`` keeps the first records in memory until there are enough to decide.
+      group_size: Records that are compressed together.
+      keyed: Whether records come with keys, and are put in their order at the end.
+
+    Attributes:
+      num_records: How many were added.
+      shards: Those that are finished.
     """
 
-    def __init__(self, directory: str, name: str, *, shard_bytes: int | None, shard_records: int | None, codec: str) -> None:
+    def __init__(
+        self,
+        directory: str,
+        name: str,
+        *,
+        shard_bytes: int | None = None,
+        shard_records: int | None = None,
+        codec: str,
+        group_size: int = 1,
+        keyed: bool = False,
+    ) -> None:
         self.name = name
         self.codec = codec
         self.num_records = 0
         self.shards: list[WrittenShard] = []
         self._directory = directory
+        self._group_size = group_size
         self._most_bytes = shard_bytes if shard_bytes is not None else 1 << 62
         self._most_records = shard_records if shard_records is not None else 1 << 62
+        self._keyed = KeyedRecords(name, os.path.join(directory, name)) if keyed else None
+        self._metadata: Any = None
         self._sample: list[bytes] = []
         self._sample_bytes = 0
         self._writer: _Writer | None = None
@@ -76,14 +98,39 @@ class GrowingSplit:
         self._crc32c = load_crc32c()
         self._checksums = array("I")
 
-    def extend(self, records: Sequence[bytes]) -> None:
-        """Add records at the end.
+    @property
+    def is_keyed(self) -> bool:
+        """Whether records come with keys."""
+        return self._keyed is not None
+
+    def extend(self, records: Sequence[bytes], keys: Sequence[bytes] | None = None) -> None:
+        """Add records at the end; with a key each if they are keyed, and only then.
 
         Raises:
           DataError: A shard cannot be opened, written or read back; nothing can be added from then on.
           ImportError: array_record is missing.
         """
         self.num_records += len(records)
+        if self._keyed is None:
+            self._add(records)
+            return
+        try:
+            self._keyed.extend(keys or (), records)
+        except OSError as error:
+            raise DataError(f"records could not be put aside to be shuffled: {error}", self._directory) from error
+
+    def begin_shard(self, metadata: Any) -> None:
+        """Let the next record begin a new shard; that and all further shards carry ``metadata``.
+
+        Raises:
+          DataError, ImportError: As ``extend``.
+        """
+        if self.codec == AUTO and self._sample:
+            self._settle_codec()
+        self._close_shard()
+        self._metadata = metadata
+
+    def _add(self, records: Sequence[bytes]) -> None:
         if self.codec == AUTO:
             self._sample += records
             self._sample_bytes += sum(map(len, records))
@@ -115,12 +162,13 @@ class GrowingSplit:
     def _has_room(self, num_records: int, num_bytes: int) -> bool:
         return self._shard_records + num_records <= self._most_records and self._shard_bytes + num_bytes <= self._most_bytes
 
-    def finish(self, *, may_be_empty: bool = False) -> None:
-        """Close the last shard. A split without records becomes one empty shard, so that it exists, unless it need not."""
+    def finish(self) -> None:
+        """Close the last shard. A split without records has none."""
+        if self._keyed is not None:
+            for records in self._keyed.drain():
+                self._add(records)
         if self.codec == AUTO:
             self._settle_codec()
-        if self._writer is None and not self.shards and not may_be_empty:
-            self._roll()
         self._close_shard()
 
     def abandon(self) -> None:
@@ -141,7 +189,7 @@ class GrowingSplit:
     def _roll(self) -> None:
         self._close_shard()
         self._path = os.path.join(self._directory, f"{self.name}-{len(self.shards):05d}.partial")
-        self._writer = _open_writer(self._path, writer_options(self.codec))
+        self._writer = _open_writer(self._path, writer_options(self.codec, self._group_size))
         self._shard_records = self._shard_bytes = 0
         self._checksums = array("I")
 
@@ -156,7 +204,7 @@ class GrowingSplit:
         except (RuntimeError, OSError) as error:
             raise DataError(f"the shard could not be written: {error}", self._path) from error
         checksums = np.array(self._checksums, np.uint32)
-        entry = describe_file(self._path, self._shard_records)
+        entry = describe_file(self._path, self._shard_records, self._metadata)
         shard = WrittenShard(self._path, self._shard_records, self._shard_bytes, checksums, entry)
         _check_written(shard)
         self.shards.append(shard)
@@ -187,18 +235,18 @@ def _open_writer(path: str, options: str) -> _Writer:
 
 def describe_shard(path: str, checksums: npt.NDArray[np.uint32]) -> tuple[ShardFile, ShardIndex, npt.NDArray[np.uint32]]:
     """Return what the record index needs to know of a written shard; see ``write_record_index``."""
-    reader = _open_reader(path)
+    reader = open_shard(path)
     return reader.file, reader.index, checksums
 
 
-def _open_reader(path: str) -> ShardReader:
+def open_shard(path: str) -> ShardReader:
     """Open a written shard with our own reader: array_record's starts threads, which do not survive a fork of the process."""
     return ShardReader(path, io="pread", check="structure", max_chunk_bytes=1 << 31, cache=GroupCache())
 
 
 def _check_written(shard: WrittenShard) -> None:
     """Compare what a finished shard's own index says with what was written."""
-    reader = _open_reader(shard.path)
+    reader = open_shard(shard.path)
     found = reader.num_records, int(reader.index.decoded_sizes.sum())
     if found != (shard.num_records, shard.num_bytes):
         raise DataError(

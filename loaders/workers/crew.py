@@ -102,9 +102,11 @@ class Crew:
 
     def count_waiting(self) -> int:
         """Return how many jobs no worker has taken yet: the latest ones that were sent."""
-        size = array.array("i", [0])
-        fcntl.ioctl(self._jobs, termios.FIONREAD, size)
-        return size[0] // Job.FORM.size + len(self._backlog)
+        return _count_bytes(self._jobs) // Job.FORM.size + len(self._backlog)
+
+    def count_results(self) -> int:
+        """Return how many results `poll` would yield at once."""
+        return _count_bytes(self._results) // Result.FORM.size
 
     def poll(self, timeout_s: float | None) -> Iterator[Result | Death]:
         """Wait until something happened, or for ``timeout_s``; yield it, results before deaths."""
@@ -182,6 +184,12 @@ class Crew:
             if time.monotonic() > end:
                 os.kill(self._warden, signal.SIGKILL)
             time.sleep(0.001)
+
+
+def _count_bytes(pipe: int) -> int:
+    size = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, size)
+    return size[0]
 
 
 def _fork_warden(control: socket.socket, setup: Setup, payload: Payload) -> int:

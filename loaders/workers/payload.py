@@ -1,12 +1,13 @@
-"""What every worker needs, pickled once: source, functions, sampler."""
+"""What every worker needs, pickled once: source, functions, order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...samplers import Sampler
 from ..fetch import Fetcher
+from ..order import Order
+from ..worker_info import WorkerInfo
 from .arena import Arena
 from .packing import Packed, Unpacked, dump, unpack
 
@@ -22,8 +23,14 @@ class Payload:
     """
 
     fetcher: Fetcher
-    sampler: Sampler
+    order: Order
     worker_init_fn: Callable[[int], None] | None
+    num_workers: int = 1
+    seed: int = 0
+
+    def describe(self, worker: int) -> WorkerInfo:
+        """Return what code that runs in a worker may know about it."""
+        return WorkerInfo.of(worker, self.num_workers, self.seed, self.fetcher.parts()["source"])
 
     def store(self, arena: Arena, start: int) -> tuple[Packed, bool]:
         """Write it to the arena from ``start`` on, a multiple of the page size; say whether it refers to ``__main__``.
@@ -35,7 +42,7 @@ class Payload:
         try:
             unpacked = Unpacked(self, by_value=True)
         except TypeError:
-            check_picklable({**self.fetcher.parts(), "sampler": self.sampler, "worker_init_fn": self.worker_init_fn})
+            check_picklable({**self.fetcher.parts(), "sampler": self.order.sampler, "worker_init_fn": self.worker_init_fn})
             raise
         used = unpacked.packed.used
         if start + used > arena.capacity // 2:

@@ -10,10 +10,11 @@ import time
 import weakref
 from collections import deque
 
+from ...datasource.laps import TRANSPORT
 from ..errors import WorkerError
 from ..plan import Run
 from ..runs import Made
-from ..stats import StopWatch
+from ..telling.watch import Watch
 from .arena import Arena
 from .blame import make_singly
 from .crew import Crew, Death
@@ -32,6 +33,10 @@ _log = logging.getLogger("arrayfeed")
 _PAGE_BYTES = 2 << 20
 #: A batch that has taken this many workers with it is not tried again.
 _MAX_DEATHS = 3
+#: Small batches travel together, so many bytes, and as long as making them takes no longer than this.
+_RUN_BYTES = 2 << 20
+_RUN_SECONDS = 0.02
+_RUN_BATCHES = 64
 _NAMED = 64
 #: Neither are workers started for ever that end before they have taken a job.
 _MAX_FAILED_STARTS = 10
@@ -48,6 +53,7 @@ class WorkerPool:
       num_workers: ``>= 1``.
       method: How they are started.
       ahead: Orders that a pass has in hand at once.
+      pin_memory: Whether batches are to lie in page-locked memory, where there is a GPU.
       limit_bytes: See ``Slots``.
       use_memfd: Whether memory may be a memfd; else it is a file in ``TMPDIR``.
 
@@ -62,7 +68,8 @@ class WorkerPool:
         num_workers: int,
         method: StartMethod,
         ahead: int,
-        watch: StopWatch,
+        watch: Watch,
+        pin_memory: bool = False,
         limit_bytes: int | None = None,
         use_memfd: bool = True,
     ) -> None:
@@ -85,7 +92,12 @@ class WorkerPool:
                 raise
             start += self._packed.used
         start = -(-start // _PAGE_BYTES) * _PAGE_BYTES
-        self._slots = Slots(self._arena, start, spare=ahead + num_workers, limit_bytes=limit_bytes)
+        pinning = None
+        if pin_memory:
+            from ..torch import PinnedMemory
+
+            pinning = PinnedMemory.of(self._arena.memory)
+        self._slots = Slots(self._arena, start, spare=ahead + num_workers, limit_bytes=limit_bytes, pinning=pinning)
         self._tickets: dict[int, Ticket] = {}
         self._next_ticket = 1
         self._next_pass = 1
@@ -157,12 +169,12 @@ class WorkerPool:
         result, slot = order.result, order.slot
         assert result is not None and slot is not None
         order.slot = None
+        start = time.perf_counter_ns()
         batches, error = unpack(result.packed, self._slots.lend(slot, result.packed.used))
-        self._watch.fetched(result.fetch_ns / 1e9)
         if batches:
             self._bytes_per_batch = result.packed.used / len(batches)
-            self._seconds_per_batch = result.fetch_ns / 1e9 / len(batches)
-        return Made(order.run, batches, error)
+            self._seconds_per_batch = (result.times.made_ns - result.times.spent_ns[TRANSPORT]) / 1e9 / len(batches)
+        return Made(order.run, batches, error, result.times.with_transport(time.perf_counter_ns() - start))
 
     def discard(self, order: Order) -> None:
         """Give back what an order has taken, if nobody is to collect it."""
@@ -171,9 +183,21 @@ class WorkerPool:
             self._slots.free(slot)
 
     @property
-    def batch_cost(self) -> tuple[float, float]:
-        """Bytes and seconds that the latest batches took each; 0 before the first."""
-        return self._bytes_per_batch, self._seconds_per_batch
+    def seconds_per_batch(self) -> float:
+        """What the latest batches took each, in the worker; 0 before the first."""
+        return self._seconds_per_batch
+
+    def max_batches(self) -> int:
+        """Return how many batches the next order may be of."""
+        if not self._seconds_per_batch:
+            return 1
+        by_bytes = int(_RUN_BYTES / max(1.0, self._bytes_per_batch))
+        return max(1, min(_RUN_BATCHES, by_bytes, int(_RUN_SECONDS / self._seconds_per_batch)))
+
+    @property
+    def unread(self) -> int:
+        """How many results have come in and were not looked at yet."""
+        return self._crew.count_results()
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -190,9 +214,8 @@ class WorkerPool:
 
     def records(self, run: Run) -> list[int]:
         """Return the records of a run."""
-        sampler = copy.copy(self._payload.sampler)
-        sampler.set_epoch(run.epoch)
-        records: list[int] = sampler.block(run.bounds[0], run.bounds[-1]).tolist()
+        order = copy.copy(self._payload.order)
+        records: list[int] = order.records(run.epoch, run.bounds[0], run.bounds[-1]).tolist()
         return records
 
     def describe(self, run: Run) -> str:

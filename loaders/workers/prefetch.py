@@ -63,6 +63,11 @@ class Prefetcher(Iterator[R]):
         """Whether it cannot go on: this is a child process that the thread did not come along to."""
         return os.getpid() != self._pid
 
+    @property
+    def ready(self) -> int:
+        """How many results wait to be asked for."""
+        return self._channel.results.qsize()
+
     def __next__(self) -> R:
         if self.stale:
             raise RuntimeError("a prefetch thread does not survive a fork; iterate over the loader again in the child")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..plan import Run
+from ..telling.times import Times
 from .packing import Packed
 
 __all__ = ["BOARD_BYTES", "LANES", "MAX_WORKERS", "Board", "Job", "Result"]
@@ -69,29 +70,30 @@ class Result:
     Attributes:
       outcome: ``DONE``; ``CANCELLED``; ``TOO_LARGE`` for its slot, which took nothing; ``FULL``, the disk behind the arena.
       packed: What is in the slot; for ``TOO_LARGE`` what would have been.
-      fetch_ns: Nanoseconds spent making the run.
+      times: What making the run and writing it took.
     """
 
     ticket: int
     outcome: int
     packed: Packed
-    fetch_ns: int
+    times: Times
 
     DONE: ClassVar[int] = 0
     CANCELLED: ClassVar[int] = 1
     TOO_LARGE: ClassVar[int] = 2
     FULL: ClassVar[int] = 3
 
-    FORM: ClassVar[struct.Struct] = struct.Struct("<6q16x")
+    FORM: ClassVar[struct.Struct] = struct.Struct("<13q24x")
 
     def to_bytes(self) -> bytes:
-        packed = self.packed
-        return self.FORM.pack(self.ticket, self.outcome, packed.at, packed.stream_bytes, packed.arrays, self.fetch_ns)
+        packed, times = self.packed, self.times
+        where = (packed.at, packed.stream_bytes, packed.arrays)
+        return self.FORM.pack(self.ticket, self.outcome, *where, times.worker, times.start_ns, times.nbytes, *times.spent_ns)
 
     @classmethod
     def from_bytes(cls, record: bytes) -> Self:
-        ticket, outcome, at, stream_bytes, arrays, fetch_ns = cls.FORM.unpack(record)
-        return cls(ticket, outcome, Packed(at, stream_bytes, arrays), fetch_ns)
+        ticket, outcome, at, stream_bytes, arrays, worker, start_ns, nbytes, *spent_ns = cls.FORM.unpack(record)
+        return cls(ticket, outcome, Packed(at, stream_bytes, arrays), Times(worker, start_ns, tuple(spent_ns), nbytes))
 
 
 class Board:

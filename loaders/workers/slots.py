@@ -10,19 +10,30 @@ import logging
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from .arena import Arena
 
-__all__ = ["Slot", "Slots"]
+__all__ = ["Pinning", "Slot", "Slots"]
 
 _log = logging.getLogger("arrayfeed")
 
 #: What is smaller is copied out: 8 us at most, and a batch that somebody keeps holds no slot of whole pages.
 _SMALL_BYTES = 64 << 10
+
+#: Memory is page-locked by as much, so that batches a little larger than the last need nothing more.
+_PINNED_BYTES = 2 << 20
+
+
+class Pinning(Protocol):
+    """Page-locks memory, for a GPU."""
+
+    def pin(self, address: int, nbytes: int) -> None: ...
+
+    def unpin(self, address: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -58,10 +69,14 @@ class Slots:
       spare: How many unused slots keep their memory; that of further ones is given back.
       limit_bytes: What lent slots may take together; beyond it batches are copied to private memory. None decides by the
         memory there is.
+      pinning: Locks the memory of each slot when it is first lent, until that is given back; None locks none.
     """
 
-    def __init__(self, arena: Arena, start: int, *, spare: int, limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, arena: Arena, start: int, *, spare: int, limit_bytes: int | None = None, pinning: Pinning | None = None
+    ) -> None:
         self._arena = arena
+        self._pinning = pinning
         self._end = start
         self._spare = spare
         self._limit_bytes = arena.default_limit() if limit_bytes is None else limit_bytes
@@ -135,7 +150,12 @@ class Slots:
             if not full and used > _SMALL_BYTES:
                 self._lent_bytes += used
                 self._lent_space += slot.size
-                return np.asarray(_Loan(self, slot, used, self._arena.memory.ctypes.data + slot.start))
+                address = self._arena.memory.ctypes.data + slot.start
+                if self._pinning is not None:
+                    nbytes = -(-max(used, self._largest_seen) // _PINNED_BYTES) * _PINNED_BYTES
+                    slot.touched = max(slot.touched, nbytes)
+                    self._pinning.pin(address, nbytes)
+                return np.asarray(_Loan(self, slot, used, address))
         if full and not self._said:
             self._said = True
             _log.warning(
@@ -174,6 +194,8 @@ class Slots:
             self._cold.append(slot)
 
     def _drop_memory(self, slot: Slot) -> None:
+        if self._pinning is not None:
+            self._pinning.unpin(self._arena.memory.ctypes.data + slot.start)
         if slot.touched:
             self._arena.release(slot.start, slot.touched)
             slot.touched = 0

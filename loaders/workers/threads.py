@@ -98,6 +98,11 @@ class ThreadPass(Iterator[R]):
         """Whether it cannot go on: this is a child process that the threads did not come along to."""
         return os.getpid() != self._pid
 
+    @property
+    def ready(self) -> int:
+        """How many results wait to be asked for; a few may wait for an earlier one yet."""
+        return len(self._desk.results)
+
     def __next__(self) -> R:
         if self.stale:
             raise RuntimeError("threads do not survive a fork; iterate over the loader again in the child")

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..errors import WorkerError
 from ..runs import Made, RunMaker
-from ..stats import StopWatch
+from ..telling.times import Times
+from ..worker_info import enter_worker
 from .arena import Arena
 from .packing import Packed, Unpacked, dump
 from .payload import Payload
@@ -74,9 +75,10 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
             sys.modules["cv2"].setNumThreads(1)
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)
+        enter_worker(info := payload.describe(worker))
         if payload.worker_init_fn is not None:
             payload.worker_init_fn(worker)
-        return RunMaker(payload.fetcher, payload.sampler, StopWatch())
+        return RunMaker(payload.fetcher, payload.order, info)
     except Exception as error:
         error.add_note(
             f"raised while worker {worker} was starting, by what rebuilds the source and the functions there or by "
@@ -87,12 +89,11 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
 
 def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exception) -> Result:
     if board.lanes[job.lane] != job.pass_number:
-        return Result(job.ticket, Result.CANCELLED, _NOTHING, 0)
-    start = time.perf_counter_ns()
-    made = maker.make(job.run) if isinstance(maker, RunMaker) else Made(job.run, [], maker)
-    fetch_ns = time.perf_counter_ns() - start
+        return Result(job.ticket, Result.CANCELLED, _NOTHING, Times(worker))
+    made = maker.make(job.run) if isinstance(maker, RunMaker) else Made(job.run, [], maker, Times(worker))
     if job.probe:
-        return Result(job.ticket, Result.DONE, _NOTHING, fetch_ns)
+        return Result(job.ticket, Result.DONE, _NOTHING, made.times)
+    start = time.perf_counter_ns()
     error = None if made.error is None else _make_portable(made.error, worker)
     try:
         unpacked = Unpacked((made.batches, error))
@@ -100,13 +101,14 @@ def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exc
         unpacked = Unpacked(([], _make_portable(refusal, worker)))
     packed = unpacked.packed
     if packed.used > job.slot_size:
-        return Result(job.ticket, Result.TOO_LARGE, packed, fetch_ns)
+        return Result(job.ticket, Result.TOO_LARGE, packed, made.times)
     try:
         arena.reserve(job.slot_start, packed.used)
     except OSError:
-        return Result(job.ticket, Result.FULL, packed, fetch_ns)
+        return Result(job.ticket, Result.FULL, packed, made.times)
     unpacked.write(arena.memory[job.slot_start : job.slot_start + packed.used])
-    return Result(job.ticket, Result.DONE, packed, fetch_ns)
+    times = made.times.with_transport(time.perf_counter_ns() - start)
+    return Result(job.ticket, Result.DONE, packed, times)
 
 
 def _make_portable(error: Exception, worker: int) -> Exception:

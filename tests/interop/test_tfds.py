@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,109 +12,189 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arrayfeed.datasource.features import ClassLabel, Image, Scalar, Tensor, Text
-from arrayfeed.datasource.features.features_dict import FeatureLike
+import arrayfeed
+from arrayfeed.datasource.features import ClassLabel, Feature, FeaturesDict, Image, Text
+from arrayfeed.datasource.tfds import DatasetInfo
 from arrayfeed.datasource.writing import DatasetWriter
-from support.written import read_examples
+from support.equal import difference
+from support.neutral import load
+
+TESTS = Path(__file__).parents[1]
+EVERY = TESTS / "fixtures" / "tfds" / "every_feature" / "1.0.0"
 
 READ = """
-import pickle, sys
+import json, sys
 import tensorflow_datasets as tfds
-builder = tfds.builder_from_directory(sys.argv[1])
-found = {name: list(builder.as_data_source(split=name)) for name in builder.info.splits}
+directory, target, support = sys.argv[1:]
+sys.path.insert(0, support)
+from neutral import dump
+builder = tfds.builder_from_directory(directory)
+sources = builder.as_data_source()
 said = {
-    "names": builder.info.features["label"].names,
+    "examples": {name: [dump(source[k]) for k in range(len(source))] for name, source in sources.items()},
+    "sliced": [dump(example) for example in builder.as_data_source(split="train[1shard:-1shard]+test")],
     "keys": builder.info.supervised_keys,
-    "metadata": dict(builder.info.metadata),
+    "metadata": dict(builder.info.metadata or {}),
     "version": str(builder.info.version),
     "description": builder.info.description,
+    "citation": builder.info.citation,
     "num_examples": {name: split.num_examples for name, split in builder.info.splits.items()},
-    "sliced": [example["label"] for example in builder.as_data_source(split="train[1shard:-1shard]+test")],
+    "features": repr(builder.info.features),
+    "names": {name: f.names for name, f in builder.info.features.items() if isinstance(f, tfds.features.ClassLabel)},
 }
-with open(sys.argv[2], "wb") as file:
-    pickle.dump((found, said), file)
+with open(target, "w") as file:
+    json.dump(said, file)
 """
 
-FEATURES: dict[str, FeatureLike] = {
-    "image": Image(shape=(5, 4, 3)),
-    "gray": Image(shape=(None, None, 1), dtype=np.uint16),
-    "label": ClassLabel(names=["cat", "dog", "Ä rose"]),
-    "text": Text(),
-    "nested": {"flag": np.bool_, "deep": {"wide": Scalar(np.int64), "half": Scalar(np.float16)}},
-    "unsigned": Scalar(np.uint64),
-    "plain": Tensor(shape=(2, 3), dtype=np.int32),
-    "float": Tensor(shape=(None, 2), dtype=np.float32),
-    "raw": Tensor(shape=(28, 28), dtype=np.uint8, encoding="bytes"),
-    "zipped": Tensor(shape=(3,), dtype=np.float64, encoding="zlib"),
-    "shaped": Tensor(shape=(None, None), dtype=np.int16, encoding="bytes"),
-    "words": Tensor(shape=(None,), dtype=np.str_),
-}
+SHUFFLED = """
+import json, sys
+import tensorflow_datasets as tfds
+class Words(tfds.core.GeneratorBasedBuilder):
+    VERSION = tfds.core.Version("1.0.0")
+    def _info(self):
+        return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict({"x": tfds.features.Text()}))
+    def _split_generators(self, manager):
+        return {name: iter([(key, {"x": str(key)}) for key in keys]) for name, keys in json.load(open(sys.argv[2])).items()}
+    def _generate_examples(self):
+        pass
+builder = Words(data_dir=sys.argv[1], file_format="array_record")
+builder.download_and_prepare()
+found = {name: [example["x"].decode() for example in source] for name, source in builder.as_data_source().items()}
+with open(sys.argv[2], "w") as file:
+    json.dump(found, file)
+"""
 
 
-def make_example(number: int, rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "image": rng.integers(0, 256, (5, 4, 3), dtype=np.uint8),
-        "gray": rng.integers(0, 1 << 16, (number % 3 + 1, 4, 1), dtype=np.uint16),
-        "label": number % 3,
-        "text": f"No {number}: \N{SNOWMAN}",
-        "nested": {"flag": number % 2 == 0, "deep": {"wide": -number << 40, "half": np.float16(number / 8)}},
-        "unsigned": (1 << 64) - 1 - number,
-        "plain": rng.integers(-(1 << 31), 1 << 31, (2, 3)).astype(np.int32),
-        "float": rng.random((number % 4, 2), dtype=np.float32),
-        "raw": rng.integers(0, 256, (28, 28), dtype=np.uint8),
-        "zipped": rng.random(3),
-        # TFDS reads such a tensor only if it has more bytes than axes.
-        "shaped": rng.integers(0, 9, (number % 2 + 1, 3), dtype=np.int16),
-        "words": ["a", "", "ö"][: number % 4],
-    }
+def run_tfds(script: str, *arguments: Path) -> None:
+    """Run a script where tensorflow-datasets is: it and torch, JAX and OpenCV need not get on in one process."""
+    python = os.environ.get("ARRAYFEED_TFDS_PYTHON", sys.executable)
+    run = subprocess.run([python, "-c", script, *arguments], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-4000:]
 
 
-def assert_same(found: Any, expected: Any, where: str) -> None:
-    """Compare values and types, all the way down."""
-    assert type(found) is type(expected), where
-    if isinstance(expected, dict):
-        assert list(found) == list(expected), where
-        for key in expected:
-            assert_same(found[key], expected[key], f"{where}[{key!r}]")
-    elif isinstance(expected, list):
-        assert len(found) == len(expected), where
-        for place in range(len(expected)):
-            assert_same(found[place], expected[place], f"{where}[{place}]")
-    elif isinstance(expected, np.ndarray):
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape), where
-        np.testing.assert_array_equal(found, expected, err_msg=where)
-    else:
-        assert found == expected, where
+def read_with_tfds(path: Path, scratch: Path) -> dict[str, Any]:
+    run_tfds(READ, path, scratch / "found.json", TESTS / "support")
+    found: dict[str, Any] = json.loads((scratch / "found.json").read_text())
+    found["examples"] = {name: [load(example) for example in examples] for name, examples in found["examples"].items()}
+    found["sliced"] = [load(example) for example in found["sliced"]]
+    return found
+
+
+def examples_of_every_feature() -> tuple[FeaturesDict, list[dict[str, Any]]]:
+    """Return every feature that TFDS can read, and examples that can be written under them."""
+    examples = [*arrayfeed.open(EVERY, split="train", channels="declared")]
+    for number, example in enumerate(examples):
+        # Read as two lists, written as a dict.
+        example["translation_some"] = example["translation_any"] = [{"en": "a", "fr": ["c", "b"]}, {"fr": "d"}, {}][number % 3]
+    return DatasetInfo.read(EVERY).features, examples
 
 
 @pytest.mark.parametrize("codec", ["auto", "none", "zstd:1", "brotli:1", "snappy"])
-def test_tfds_reads_what_was_written(tmp_path: Path, rng: np.random.Generator, codec: str) -> None:
-    """Every feature, several shards and splits, the description, and TFDS's own split strings."""
+def test_tfds_reads_every_feature_as_it_was_written(tmp_path: Path, codec: str) -> None:
+    """Several shards and splits, one of them without examples; the description; and TFDS's own split strings."""
+    features, examples = examples_of_every_feature()
     metadata = {"made": ["by", {"hand": True}]}
     with DatasetWriter(
         tmp_path / "things",
-        FEATURES,
+        features,
         version="3.1.4",
         description="Things",
+        citation="@a{b}",
         metadata=metadata,
-        supervised_keys=("image", "label"),
+        supervised_keys=("image_rgb", "label"),
         codec=codec,
-        shard_records=8,
+        shard_records=2,
     ) as writer:
-        writer.write_all(make_example(number, rng) for number in range(30))
-        writer.write_all((make_example(number, rng) for number in range(7)), split="test")
+        writer.write_all(examples[number % 4] for number in range(9))
+        writer.write_all(examples[:3], split="test")
+        writer.write_all([], split="nothing")
 
-    python = os.environ.get("ARRAYFEED_TFDS_PYTHON", sys.executable)
-    subprocess.run([python, "-c", READ, tmp_path / "things", tmp_path / "found"], check=True, timeout=300)
-    found, said = pickle.loads((tmp_path / "found").read_bytes())
+    said = read_with_tfds(tmp_path / "things", tmp_path)
 
-    assert_same(found, read_examples(tmp_path / "things"), "")
-    assert said == {
-        "names": ["cat", "dog", "Ä rose"],
-        "keys": ("image", "label"),
-        "metadata": metadata,
-        "version": "3.1.4",
-        "description": "Things",
-        "num_examples": {"train": 30, "test": 7},
-        "sliced": [number % 3 for number in [*range(8, 24), *range(7)]],
+    ours = arrayfeed.open(tmp_path / "things")
+    assert difference(said["examples"], {name: [*ours[name]] for name in ("train", "test")}) == ""
+    assert difference(said["sliced"], [*arrayfeed.open(tmp_path / "things", split="train[1shard:-1shard]+test")]) == ""
+    assert said["features"] == repr(features)
+    assert said["names"]["label"] == ["cat", "dog", "a bird"]
+    assert said["num_examples"] == {"train": 9, "test": 3}
+    assert (said["keys"], said["metadata"]) == (["image_rgb", "label"], metadata)
+    assert (said["version"], said["description"], said["citation"]) == ("3.1.4", "Things", "@a{b}")
+
+
+def test_every_feature_there_is_is_among_them() -> None:
+    """A feature that is added here must be read there."""
+    found: set[type[Feature]] = set()
+
+    def visit(feature: Any) -> None:
+        found.add(type(feature))
+        if isinstance(feature, FeaturesDict):
+            for inner in feature.values():
+                visit(inner)
+        elif hasattr(feature, "feature"):
+            visit(feature.feature)
+
+    visit(DatasetInfo.read(EVERY).features)
+    public = {getattr(arrayfeed.features, name) for name in arrayfeed.features.__all__}
+    every = {each for each in public if isinstance(each, type) and issubclass(each, Feature)} - {Feature}
+    assert every <= found
+
+
+def test_tfds_reads_what_was_appended_to(tmp_path: Path, rng: np.random.Generator) -> None:
+    """By parts, columns and examples, to a split of TFDS's own shards, and to one that was empty."""
+    path = tmp_path / "things"
+    with DatasetWriter(
+        path, {"image": Image(shape=(5, 4, 3)), "label": ClassLabel(names=["a", "b"]), "text": Text()}
+    ) as writer:
+        writer.write_all([], split="test")
+        writer.write({"image": rng.integers(0, 256, (5, 4, 3), dtype=np.uint8), "label": 1, "text": "\N{SNOWMAN}"})
+    for split in ("train", "test"):
+        with DatasetWriter(path, mode="append") as writer, writer.part(0) as part:
+            images = rng.integers(0, 256, (7, 5, 4, 3), dtype=np.uint8)
+            part.write_columns({"image": images, "label": [0, 1] * 3 + [1], "text": list("abcdefg")}, split=split)
+
+    said = read_with_tfds(path, tmp_path)
+
+    ours = arrayfeed.open(path)
+    assert said["num_examples"] == {"train": 8, "test": 7}
+    assert difference(said["examples"], {name: [*source] for name, source in ours.items()}) == ""
+
+
+def test_features_told_from_an_example_are_read_by_tfds(tmp_path: Path) -> None:
+    """Without a loss: doubles stay doubles."""
+    example = {
+        "int": 3,
+        "float": 0.1,
+        "word": "ä",
+        "flag": True,
+        "single": np.float32(0.1),
+        "array": np.arange(6, dtype=np.uint16).reshape(2, 3),
+        "list": [1, 2, 3],
+        "words": ["a", "b"],
+        "nested": {"x": np.arange(3.0)},
     }
+    with pytest.warns(UserWarning, match="told from the first example"), DatasetWriter(tmp_path / "data") as writer:
+        writer.write(example)
+        writer.write(example, split="test")
+
+    said = read_with_tfds(tmp_path / "data", tmp_path)
+
+    (ours,) = arrayfeed.open(tmp_path / "data", split="train")
+    assert difference(said["examples"]["train"], [ours]) == ""
+    assert (said["examples"]["train"][0]["float"], said["examples"]["train"][0]["word"]) == (np.array(0.1), "ä".encode())
+
+
+def test_keys_give_tfds_own_order(tmp_path: Path) -> None:
+    """Integers, strings and paths: the splits that TFDS makes of the same keys."""
+    keys: dict[str, list[Any]] = {"train": [*range(50)], "test": [f"dir\\{k} ä" for k in range(20)]}
+    (tmp_path / "keys.json").write_text(json.dumps(keys))
+    with DatasetWriter(tmp_path / "words", {"x": Text()}) as writer:
+        for split, some in keys.items():
+            for key in reversed(some):
+                writer.write({"x": str(key)}, split=split, key=key)
+
+    run_tfds(SHUFFLED, tmp_path / "tfds", tmp_path / "keys.json")
+
+    ours = arrayfeed.open(tmp_path / "words", text="str")
+    expected = json.loads((tmp_path / "keys.json").read_text())
+    assert {name: [example["x"] for example in source] for name, source in ours.items()} == expected
+    assert expected["train"] != [str(key) for key in keys["train"]]

@@ -319,6 +319,8 @@ def test_ragged_columns_name_their_records_too() -> None:
 # -- interruptions ----------------------------------------------------------------------------------------------------
 
 
+# An interruption inside a callback of a weak reference is reported there, by Python, and goes no further.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("prefetch_factor", [0, 2])
 def test_ctrl_c_at_any_moment_neither_hangs_nor_shifts_the_stream(
     prefetch_factor: int, no_leaks: None, rng: np.random.Generator

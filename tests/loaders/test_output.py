@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import jax
@@ -148,3 +149,118 @@ def test_with_drop_last_a_step_is_compiled_once() -> None:
 
     assert shapes == [(4,)]
     assert int(total) == sum(numbers_in(list(DataLoader(examples, batch_size=4, shuffle=True, drop_last=True, num_epochs=3))))
+
+
+# -- devices: what can be seen of them without a GPU ------------------------------------------------------------------
+
+PINNED: list[dict[str, Any]] = [{"pin_memory": True}, {"device": "cpu"}, {"device": torch.device("cpu"), "pin_memory": True}]
+
+
+@pytest.mark.parametrize("options", PINNED)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
+def test_without_a_gpu_pinning_costs_nothing(options: Any) -> None:
+    """The tensors are what they are without it: no copy, no warning."""
+    array = np.arange(6, dtype=np.float32)
+    tensor = load([0], "torch", collate_fn=lambda _: array, **options)
+
+    assert tensor.device.type == "cpu"
+    assert tensor.data_ptr() == array.ctypes.data
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
+def test_a_device_that_is_not_there_is_refused_at_once() -> None:
+    """By torch's own error, when the loader is made."""
+    with pytest.raises((RuntimeError, AssertionError), match=r"(?i)cuda"):
+        DataLoader([1], output="torch", device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output": "jax", "pin_memory": True}, "pin_memory is for output='torch'"),
+        ({"output": "numpy", "device": "cpu"}, "device is for output='torch'"),
+        ({"output": "numpy", "device": 0}, "device is for output='torch'"),
+        ({"output": "torch", "sharding": jax.sharding.SingleDeviceSharding(jax.devices()[0])}, "sharding is for output='jax'"),
+        ({"output": "torch", "prefetch_to_device": -1}, "at least 0"),
+        ({"output": "cupy"}, "must be"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: Any, message: str) -> None:
+    """Each names the output it is for."""
+    with pytest.raises(ValueError, match=message):
+        DataLoader([1], **options)
+
+
+# The first is a device whose tensors have shapes and no values: batches are sent to it ahead, as to any.
+AHEAD: list[dict[str, Any]] = [
+    {"output": "torch", "device": "meta"},
+    {"output": "jax", "sharding": jax.sharding.SingleDeviceSharding(jax.devices()[0])},
+]
+
+
+@pytest.mark.parametrize("options", AHEAD, ids=["torch", "jax"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_go_to_the_device_before_their_turn_and_state_counts_what_was_delivered(
+    options: Any, num_workers: int, no_leaks: None
+) -> None:
+    """At every step the state is the one of a loader that sends nothing ahead; it resumes there; nothing is lost or twice."""
+    sent = DataLoader(Listed(23), batch_size=4, shuffle=True, num_workers=num_workers, worker_type="thread", **options)
+    kept = DataLoader(Listed(23), batch_size=4, shuffle=True)
+    for step, (batch, expected) in enumerate(zip(sent, kept, strict=True)):
+        assert batch["y"].shape == expected["y"].shape
+        assert sent.state_dict() == kept.state_dict()
+        if step == 2:
+            resumed = DataLoader(Listed(23), batch_size=4, shuffle=True, **options)
+            resumed.load_state_dict(sent.state_dict())
+            assert [batch["y"].shape[0] for batch in resumed] == [4, 4, 3]
+    assert sent.stats().batches == 6
+
+
+@pytest.mark.parametrize("options", AHEAD, ids=["torch", "jax"])
+@pytest.mark.parametrize("prefetch_to_device", [0, 1, 2, 9])
+def test_an_error_waits_for_its_turn_though_batches_are_sent_ahead(options: Any, prefetch_to_device: int) -> None:
+    """After the batches before it, however often it is tried; the state stands there."""
+
+    def fail(example: dict[str, Any]) -> dict[str, Any]:
+        if example["x"] == 5:
+            raise ZeroDivisionError
+        return example
+
+    loader = DataLoader(Listed(8), batch_size=1, transforms=fail, prefetch_to_device=prefetch_to_device, **options)
+    iterator = iter(loader)
+    for _ in range(5):
+        next(iterator)
+        time.sleep(0.02)  # what works ahead comes to the error meanwhile
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            next(iterator)
+    assert loader.state_dict()["position"] == 5
+
+
+def test_a_batch_that_cannot_be_sent_waits_for_its_turn_too() -> None:
+    """A dtype that torch lacks, in the third batch of six that are made ahead."""
+
+    def date(example: dict[str, Any]) -> Any:
+        return np.datetime64(0, "s") if example["x"] == 2 else example["x"]
+
+    loader = DataLoader(Listed(6), transforms=date, prefetch_factor=6, **AHEAD[0])
+    iterator = iter(loader)
+    for _ in range(2):
+        next(iterator)
+        time.sleep(0.02)
+    with pytest.raises(TypeError, match="datetime64"):
+        next(iterator)
+    assert loader.state_dict()["position"] == 2
+
+
+def test_a_state_that_is_loaded_drops_what_was_sent_ahead() -> None:
+    """The next batch is the state's."""
+    loader = DataLoader(Listed(40), batch_size=2, **AHEAD[1])
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    for _ in range(7):
+        next(iterator)
+    loader.load_state_dict(state)
+
+    assert np.asarray(next(iterator)["x"]).tolist() == [2, 3]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from arrayfeed import DataLoader
-from arrayfeed.loaders.stats import LoaderStats
+from arrayfeed.loaders.telling import LoaderStats
 from support.loading import Listed
 
 

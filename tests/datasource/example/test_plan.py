@@ -38,7 +38,18 @@ def decode(plan: DecodePlan, records: Sequence[bytes], indices: Sequence[int], b
     """Return the batches that ``plan`` makes of some of ``records``, the indices being their names."""
     numbers = np.array(indices, np.int64)
     chosen = Extents.joined([records[index] for index in indices])
-    return plan.decode_columns(chosen, numbers, bounds, lambda row: ("shard", int(numbers[row])))
+    batches = plan.decode_columns(chosen, numbers, bounds, lambda row: ("shard", int(numbers[row])))
+    decode_again(plan, records, numbers, bounds, batches)
+    return batches
+
+
+def decode_again(plan: DecodePlan, records: Sequence[bytes], indices: Any, bounds: Sequence[int], batches: list[Any]) -> None:
+    """Decode the batches by the records' addresses too, where the plan can, and compare."""
+    held = Extents.joined(records)
+    addresses = held.offsets + held.base
+    plan.note_addresses(addresses, indices)
+    again = plan.decode_known(addresses, indices, bounds)
+    assert again is None or difference(again, batches) == ""
 
 
 def decode_plainly(

@@ -26,7 +26,7 @@ INFO = DatasetInfo(
     name="digits",
     version="1.2.3",
     features=FEATURES,
-    splits=(SplitInfo("train", (10, 5), 1500), SplitInfo("test", (0,))),
+    splits=(SplitInfo("train", (10, 5), 1500), SplitInfo("test", ())),
     description="Ünïcode.\nTwo lines.",
     citation="@x{}",
     license="CC0",
@@ -46,7 +46,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     INFO.write(tmp_path)
     assert DatasetInfo.read(tmp_path) == INFO
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *("LICENSE", "dataset_info.json", "features.json", "label.labels.txt", "metadata.json"),
+        *("LICENSE", "dataset_info.json", "empty_splits.json", "features.json", "label.labels.txt", "metadata.json"),
     ]
 
 

@@ -104,9 +104,42 @@ def test_examples_keep_their_order_and_none_is_lost(tmp_path: Path) -> None:
 
             assert [example["x"] for example in read_examples(path)["a"]] == list(range(count))
             lengths = shard_lengths(path)["a"]
-            assert len(lengths) == max(1, min(num_shards, count))
-            assert max(lengths) - min(lengths) <= 1
-            assert list(shard_lengths(path)) == ["a", "b"]
+            assert len(lengths) == min(num_shards, count)
+            assert max(lengths, default=0) - min(lengths, default=0) <= 1
+            assert set(shard_lengths(path)) == {"a", "b"}
+
+
+def test_a_fingerprint_that_is_there_saves_the_work(tmp_path: Path) -> None:
+    """The sources are not so much as looked at; of another fingerprint, or none, what is there is in the way."""
+
+    def never(shard: int, num_shards: int) -> Iterator[dict[str, int]]:
+        raise AssertionError
+
+    path = tmp_path / "data"
+    features = {"x": np.int64}
+    root = write_dataset(path, {"train": [{"x": 1}]}, features, fingerprint="made of 1")
+
+    assert write_dataset(path, {"train": never}, features, num_shards=9, fingerprint="made of 1") == root == verify(path).root
+    for other in ("made of 2", ""):
+        with pytest.raises(DatasetExistsError):
+            write_dataset(path, {"train": [{"x": 2}]}, features, fingerprint=other)
+    assert read_examples(path) == {"train": [{"x": 1}]}
+    assert write_dataset(tmp_path / "other", {"train": [{"x": 1}]}, features, name="data") == root, (
+        "which says only what is there"
+    )
+    assert write_dataset(path, {"train": [{"x": 2}]}, mode="append") != root
+    with pytest.raises(DatasetExistsError):
+        write_dataset(path, {"train": never}, features, num_shards=1, fingerprint="made of 1")
+
+
+def test_ten_files_of_an_odd_number_of_examples_lose_none(tmp_path: Path) -> None:
+    """As ``len // 10`` examples a file would."""
+    write_dataset(tmp_path / "data", {"train": {"x": np.arange(60_001)}}, {"x": np.int64}, num_shards=10, codec="none")
+
+    lengths = shard_lengths(tmp_path / "data")["train"]
+    assert (len(lengths), sum(lengths), max(lengths) - min(lengths)) == (10, 60_001, 1)
+    found = arrayfeed.open(tmp_path / "data", split="train").read_batch(np.arange(60_001))
+    np.testing.assert_array_equal(found["x"], np.arange(60_001))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +174,7 @@ def test_a_function_gives_the_examples_of_each_shard(tmp_path: Path, num_workers
         shard_records=20,
     )
 
-    assert shard_lengths(tmp_path / "data") == {"train": (20, 5) * 4, "few": (1, 1), "none": (0,)}
+    assert shard_lengths(tmp_path / "data") == {"train": (20, 5) * 4, "few": (1, 1), "none": ()}
     labels = [row["label"] for row in make_rows(100)]
     expected = [label for shard in range(4) for label in labels[shard::4]]
     assert [example["label"] for example in read_examples(tmp_path / "data")["train"]] == expected

@@ -20,8 +20,9 @@ import torch
 
 from arrayfeed import DataLoader
 from arrayfeed.loaders.fetch import Fetcher
+from arrayfeed.loaders.order import Order
 from arrayfeed.loaders.plan import Run
-from arrayfeed.loaders.stats import StopWatch
+from arrayfeed.loaders.telling.watch import Watch
 from arrayfeed.loaders.workers.arena import Arena
 from arrayfeed.loaders.workers.packing import Unpacked, unpack
 from arrayfeed.loaders.workers.payload import Payload
@@ -213,13 +214,13 @@ def test_memory_that_was_held_is_given_back() -> None:
 
 def test_beyond_the_limit_batches_are_copied_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     """All stay intact; those beyond the limit lie in private memory."""
-    fetcher = Fetcher(Numbers(40, width=LARGE), (), None)
+    fetcher = Fetcher(Numbers(40, width=LARGE))
     pool = WorkerPool(
-        Payload(fetcher, IndexSampler(40), None),
+        Payload(fetcher, Order(IndexSampler(40)), None),
         num_workers=1,
         method="forkserver",
         ahead=2,
-        watch=StopWatch(),
+        watch=Watch(),
         limit_bytes=10 * 8 * LARGE,
     )
     lane, number = pool.enter()

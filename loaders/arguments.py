@@ -1,0 +1,88 @@
+"""What a loader was given, looked at before anything begins."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..datasource.source import Source
+from ..samplers import BatchSampler, BucketBatchSampler, Sampler
+from .fetch import Fetcher
+from .transforms.kinds import BatchMap, Filter, FlatMap, RandomMap, Transform
+from .transforms.pack import Pack
+
+__all__ = ["check_batches", "check_count", "check_sampler", "check_source", "listed", "unfold"]
+
+
+def check_count(name: str, value: int, *, at_least: int) -> int:
+    """Return a whole number as an ``int``, or raise for what is none or too small."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+    if count < at_least or isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {at_least}")
+    return count
+
+
+def check_source(source: object) -> None:
+    """Raise for what is no source."""
+    if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
+        raise TypeError(f"source needs __len__ and __getitem__; {type(source).__name__} has not both")
+    if isinstance(source, Mapping):
+        raise TypeError("source is a dict: of splits, perhaps; give the loader one of them")
+
+
+def check_sampler(sampler: object, source: Source[Any], shuffle: bool, num_epochs: int | None) -> None:
+    """Raise for a sampler that would fail later, or silently mean something else."""
+    if not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be one of arrayfeed's samplers, got {type(sampler).__name__}")
+    if shuffle:
+        raise ValueError("shuffle and sampler exclude each other: give the sampler shuffle=True instead")
+    if sampler.num_records != len(source):
+        raise ValueError(f"the sampler is made for {sampler.num_records} records, the source has {len(source)}")
+    if sampler.num_epochs not in (1, num_epochs):
+        raise ValueError(
+            f"the sampler has num_epochs={sampler.num_epochs}, the loader num_epochs={num_epochs}; give it to the loader"
+        )
+
+
+def listed(transforms: Transform | Sequence[Transform]) -> Sequence[Transform]:
+    """Return one or several transforms as a sequence."""
+    if callable(transforms) or isinstance(transforms, (RandomMap, Filter, FlatMap, BatchMap, Pack)):
+        return (transforms,)
+    return tuple(transforms)
+
+
+def unfold(
+    batch_sampler: BatchSampler, sampler: Sampler | None, batch_size: int, drop_last: bool, shuffle: bool
+) -> tuple[Sampler, int, bool]:
+    """Return the sampler, batch size and ``drop_last`` of a batch sampler.
+
+    Raises:
+      ValueError: One of these was given beside it.
+    """
+    if not isinstance(batch_sampler, BatchSampler):
+        raise TypeError(f"batch_sampler must be one of arrayfeed's, got {type(batch_sampler).__name__}")
+    if sampler is not None or batch_size != 1 or drop_last or shuffle:
+        raise ValueError("batch_sampler decides itself: give no sampler, batch_size, shuffle or drop_last beside it")
+    return batch_sampler.sampler, batch_sampler.batch_size or 1, batch_sampler.drop_last
+
+
+def check_batches(
+    batch_sampler: BatchSampler | None, fetcher: Fetcher, collate_fn: Callable[[list[Any]], Any] | None, mask: str | None
+) -> None:
+    """Raise where batches are to be made in two ways at once."""
+    if isinstance(batch_sampler, BucketBatchSampler) and not fetcher.is_even:
+        raise ValueError(
+            "batches of like length cannot be kept full with Filter, FlatMap, pack or on_error='skip'; use "
+            "on_error='substitute', or filter the source"
+        )
+    if mask is not None and not fetcher.is_even:
+        raise ValueError(
+            f"mask={mask!r} tells of each record whether its example counts; with Filter, FlatMap, pack or on_error='skip' a "
+            "record need not have one"
+        )
+    if fetcher.chain.packing is not None and collate_fn is not None:
+        raise ValueError("pack makes the batches itself: give no collate_fn, but a BatchMap")

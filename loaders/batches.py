@@ -1,0 +1,115 @@
+"""Batches ready to be delivered: as they were made, or cut from chunks and collated here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..datasource.columns import StructureError
+from .chunk import Chunk, join, listed
+from .fetch import Fetcher
+from .order import Order
+from .plan import BatchPlan, Cursor, SpanPlan
+from .regroup import Group, Regrouper
+from .runs import Made
+from .transforms.faults import FaultList
+
+__all__ = ["Batches", "Ready"]
+
+
+class Ready(NamedTuple):
+    """A batch, the place behind it, and how many rows it has."""
+
+    batch: Any
+    cursor: Cursor
+    rows: int
+
+
+class Batches:
+    """Turns what was made into what is delivered, in order. For one pass, from one place on.
+
+    Args:
+      fetcher, order, plan: What made it, and of what.
+      faults: Where records that failed are listed.
+      batch_size: Rows in a batch that is cut here.
+      drop_last: Whether an epoch's last one is left out where it is short.
+      begun: How many rows of a position, by epoch and position, were delivered before.
+      endless: Whether epochs go on for ever, so that one without a batch would hang the loop.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        order: Order,
+        plan: BatchPlan | SpanPlan,
+        faults: FaultList,
+        *,
+        batch_size: int,
+        drop_last: bool,
+        begun: Mapping[tuple[int, int], int],
+        endless: bool,
+    ) -> None:
+        self._fetcher = fetcher
+        self._order = order
+        self._plan = plan
+        self._faults = faults
+        self._endless = endless
+        self._packing = fetcher.chain.packing
+        chained = self._packing is not None and self._packing.span is None
+        self._row_length = self._packing.length if self._packing is not None and chained else 1
+        # Where every position gives one row, the plan has cut the batches.
+        size = None if fetcher.is_even else batch_size * self._row_length
+        self._regrouper = Regrouper(size, drop_last=drop_last, begun=begun)
+        self._barren = False
+
+    def take(self, made: Made) -> tuple[list[Ready], Exception | None]:
+        """Return the batches that are complete now, and what is to be raised after them."""
+        run = made.run
+        ready: list[Ready] = []
+        try:
+            for item, (start, stop) in zip(made.batches, pairwise(run.bounds), strict=False):
+                if self._fetcher.makes_chunks:
+                    self._cut(item, run.epoch, start, stop, ready)
+                else:
+                    ready.append(Ready(item, Cursor(run.epoch, stop), stop - start))
+        except Exception as error:
+            return ready, error
+        return ready, made.error
+
+    def _cut(self, chunk: Chunk, epoch: int, start: int, stop: int, ready: list[Ready]) -> None:
+        self._faults.add(chunk.skipped)
+        reached = start + len(chunk.counts)
+        if self._fetcher.is_even and reached < stop:
+            return  # the batch is not whole, and what stands in the way is raised next
+        ends_epoch = reached == self._plan.length_of(epoch)
+        self._regrouper.add(chunk, epoch, start, ends_epoch=ends_epoch)
+        self._barren = start == 0 or self._barren
+        while (group := self._regrouper.pop()) is not None:
+            self._barren = False
+            ready.append(Ready(self._assemble(group), group.cursor, -(-group.size // self._row_length)))
+        if ends_epoch and self._barren and self._endless:
+            raise ValueError(f"all of epoch {epoch} gave no batch, and num_epochs=None would try the next one for ever")
+
+    def _assemble(self, group: Group) -> Any:
+        epoch = group.cursor.epoch
+        if self._fetcher.collates:
+            batch = self._fetcher.collate(listed(group.pieces), lambda: self._records(epoch, group))
+        else:
+            try:
+                batch = join(group.pieces)
+            except StructureError as error:
+                self._fetcher.note(error, "", self._records(epoch, group))
+                raise
+            if self._packing is not None and self._packing.span is None:
+                batch = self._packing.cut(batch)
+        return self._fetcher.finish(batch, lambda: self._records(epoch, group))
+
+    def _records(self, epoch: int, group: Group) -> list[int]:
+        """Return the record that each row came from."""
+        positions, rows = np.unique(group.positions, return_inverse=True)
+        first = int(positions[0])
+        records: list[int] = self._order.records(epoch, first, int(positions[-1]) + 1)[positions - first][rows].tolist()
+        return records

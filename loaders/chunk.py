@@ -1,0 +1,107 @@
+"""What positions gave where they need not give one example each: before batches are cut from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..datasource.columns import Columns, StructureError, count_bytes, stack
+from ..datasource.structure import map_structure, merge, walk
+from .transforms.faults import Skipped
+
+__all__ = ["Chunk", "Piece", "join", "make_rows"]
+
+Ints = npt.NDArray[np.int64]
+
+#: What examples' leaves of these types are stacked to. Texts come as objects, whatever else is in a batch.
+_DTYPES = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+_OBJECTS = (str, bytes, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What consecutive positions of an epoch gave.
+
+    Attributes:
+      rows: Columns, or the list of examples.
+      counts: How many rows each position gave; int64. Positions behind the last one with an entry were not reached.
+      skipped: The records among them that failed.
+    """
+
+    rows: Any
+    counts: Ints
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        return count_bytes(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows ``start <= row < stop`` of a chunk."""
+
+    rows: Any
+    start: int
+    stop: int
+    total: int
+
+
+def make_rows(examples: list[Any]) -> Any:
+    """Return examples as columns if any of their rows, stacked with any others, give what these give by themselves.
+
+    So a batch does not depend on what else was in the chunks it is cut from: the examples themselves are returned where
+    their dtypes or shapes differ.
+    """
+    if not examples:
+        return examples
+    try:
+        columns = stack(examples)
+    except StructureError:
+        return examples
+    dtypes = [leaf.dtype for _, leaf in walk(columns)]
+    for example in examples:
+        for dtype, (_, leaf) in zip(dtypes, walk(example), strict=True):
+            own = _DTYPES.get(type(leaf)) or getattr(leaf, "dtype", None)
+            if own != dtype and not (dtype.kind == "O" and isinstance(leaf, _OBJECTS)):
+                return examples
+    return columns
+
+
+def join(pieces: Sequence[Piece]) -> Columns:
+    """Return the rows of some pieces as one batch of columns: without a copy where it is a single piece."""
+    if len(pieces) == 1 and not isinstance(pieces[0].rows, list):
+        return _cut(pieces[0])
+    if not any(isinstance(piece.rows, list) for piece in pieces):
+        ends = np.cumsum([0, *(piece.stop - piece.start for piece in pieces)])
+        parts = [(np.arange(a, b), _cut(piece)) for a, b, piece in zip(ends, ends[1:], pieces, strict=False)]
+        return merge(int(ends[-1]), parts)
+    return stack(listed(pieces))
+
+
+def listed(pieces: Sequence[Piece]) -> list[Any]:
+    """Return the rows of some pieces as a list of examples."""
+    examples: list[Any] = []
+    for piece in pieces:
+        if isinstance(piece.rows, list):
+            examples += piece.rows[piece.start : piece.stop]
+        else:
+            examples += [map_structure(partial(_take, row=row), piece.rows) for row in range(piece.start, piece.stop)]
+    return examples
+
+
+def _take(leaf: npt.NDArray[Any], row: int) -> Any:
+    value = leaf[row]
+    # An int, as it most likely was: beside others beyond 63 bits it is stacked as one.
+    return int(value) if type(value) is np.int64 else value
+
+
+def _cut(piece: Piece) -> Columns:
+    if piece.start == 0 and piece.stop == piece.total:
+        return piece.rows
+    return map_structure(lambda leaf: leaf[piece.start : piece.stop], piece.rows)

@@ -1,0 +1,44 @@
+"""What making a run of batches took; travels with the batches, from whichever process made them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...datasource.laps import STAGES, TRANSPORT
+
+__all__ = ["Times"]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What one run took.
+
+    Attributes:
+      worker: Who made it, numbered from 0.
+      start_ns: When, by ``time.perf_counter_ns``; 0 where nobody knows.
+      spent_ns: Nanoseconds by stage, in the order of ``STAGES``; one after the other from ``start_ns`` on.
+      nbytes: About how large its batches are together.
+    """
+
+    worker: int = 0
+    start_ns: int = 0
+    spent_ns: tuple[int, ...] = (0,) * len(STAGES)
+    nbytes: int = 0
+
+    @property
+    def made_ns(self) -> int:
+        """Nanoseconds in all stages."""
+        return sum(self.spent_ns)
+
+    def with_transport(self, spent_ns: int) -> Times:
+        """Return these times and a while of transport more."""
+        spent = list(self.spent_ns)
+        spent[TRANSPORT] += spent_ns
+        return replace(self, spent_ns=tuple(spent))
+
+    @staticmethod
+    def joined(parts: Sequence[Times]) -> Times:
+        """Return what a run took that was made in parts, all of it put down to who made the first."""
+        spent = tuple(map(sum, zip(*(part.spent_ns for part in parts), strict=True)))
+        return replace(parts[0], spent_ns=spent, nbytes=sum(part.nbytes for part in parts))

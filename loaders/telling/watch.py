@@ -1,0 +1,105 @@
+"""Adds up, while batches are delivered, what the figures and the picture of a loader are made of."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Final
+
+from ...datasource.laps import STAGES
+from .stats import LoaderStats, StageStats, WorkerStats
+from .times import Times
+
+__all__ = ["Watch"]
+
+#: So much of the past is kept for the picture, in runs of batches.
+_KEPT: Final = 4096
+
+
+class Watch:
+    """Counts for one consumer, who alone calls it, a few times a batch: 1 us together.
+
+    Attributes:
+      num_workers, worker_type, choice: See ``LoaderStats``; set by who decides.
+      worker_deaths: Workers that ended before their time.
+      runs: The latest runs that were delivered: what each took, and its records.
+      waits: The latest times that the consumer waited for a run: from when to when, ``time.perf_counter`` seconds.
+    """
+
+    def __init__(self, num_workers: int = 0, worker_type: str = "") -> None:
+        self.num_workers = num_workers
+        self.worker_type = worker_type
+        self.choice = ""
+        self.worker_deaths = 0
+        self.runs: deque[tuple[Times, int]] = deque(maxlen=_KEPT)
+        self.waits: deque[tuple[float, float]] = deque(maxlen=_KEPT)
+        self._batches = 0
+        self._records = 0
+        self._nbytes = 0
+        self._elapsed_s = 0.0
+        self._waited_s = 0.0
+        self._convert_ns = 0
+        self._refills = 0
+        self._queued = 0
+        self._made: dict[int, list[int]] = {}  # by worker: nanoseconds by stage, records, bytes
+
+    def refilled(self, times: Times, records: int, queued: int) -> None:
+        """Count a run of batches that came in, and how many more were waiting when it was asked for."""
+        self.runs.append((times, records))
+        self._refills += 1
+        self._queued += queued
+        sums = self._made.get(times.worker)
+        if sums is None:
+            sums = self._made[times.worker] = [0] * (len(STAGES) + 2)
+        for stage, spent_ns in enumerate(times.spent_ns):
+            sums[stage] += spent_ns
+        sums[-2] += records
+        sums[-1] += times.nbytes
+        self._nbytes += times.nbytes
+
+    def converted(self, spent_ns: int) -> None:
+        """Count time spent turning batches into what the consumer wants."""
+        self._convert_ns += spent_ns
+
+    def delivered(self, records: int) -> None:
+        """Count a batch."""
+        self._batches += 1
+        self._records += records
+
+    def waited(self, asked: float, previous: float | None) -> float:
+        """Count one ``next`` from ``asked`` until now; ``previous`` is when the one before it returned. Returns now."""
+        now = time.perf_counter()
+        self._waited_s += now - asked
+        self._elapsed_s += now - (asked if previous is None else previous)
+        self.waits.append((asked, now))
+        return now
+
+    @property
+    def waiting(self) -> tuple[float, float]:
+        """Seconds that the consumer has waited, and seconds in all."""
+        return self._waited_s, self._elapsed_s
+
+    def read(self) -> LoaderStats:
+        """Return the figures so far."""
+        sums = [sum(made[k] for made in self._made.values()) for k in range(len(STAGES) + 2)]
+        spent = dict(zip(STAGES, sums, strict=False)) | {"convert": self._convert_ns}
+        return LoaderStats(
+            self._batches,
+            self._records,
+            self._elapsed_s,
+            self._waited_s,
+            sum(sums[: len(STAGES)]) / 1e9,
+            self.worker_deaths,
+            self._nbytes,
+            {name: StageStats(spent_ns / 1e9, sums[-2], sums[-1]) for name, spent_ns in spent.items()},
+            self._queued / self._refills if self._refills else 0.0,
+            {
+                worker: WorkerStats(
+                    made[-2], made[-1], {name: ns / 1e9 for name, ns in zip(STAGES, made[: len(STAGES)], strict=True)}
+                )
+                for worker, made in sorted(self._made.items())
+            },
+            self.num_workers,
+            self.worker_type,
+            self.choice,
+        )
