@@ -16,6 +16,7 @@ from .errors import (
 )
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
+from .tfds import DatasetInfo, ReadInstruction, even_splits
 from .tfrecord import Field, TFRecordSource, decompress_tfrecord
 from .verification import verify
 from .views import SequenceSource, concatenate, zip_sources
@@ -29,11 +30,13 @@ __all__ = [
     "DataError",
     "DatasetExistsError",
     "DatasetIncompleteError",
+    "DatasetInfo",
     "DatasetNotFoundError",
     "DatasetWriter",
     "DecodeError",
     "ExampleDataSource",
     "Field",
+    "ReadInstruction",
     "SchemaError",
     "SequenceSource",
     "ShardNotFoundError",
@@ -41,6 +44,7 @@ __all__ = [
     "TFRecordSource",
     "concatenate",
     "decompress_tfrecord",
+    "even_splits",
     "features",
     "open",
     "verify",

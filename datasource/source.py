@@ -149,6 +149,8 @@ class BaseSource(ABC, Sequence[T]):
     def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> BaseSource[T]:
         """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
 
+            source.select([i for i, element in enumerate(source) if passes(element)])       a filter
+
         The view holds the indices (8 bytes each); those at a regular step, as in ``source[a:b:c]``, cost nothing.
         """
         if (
