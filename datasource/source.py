@@ -84,6 +84,10 @@ class BaseSource(ABC, Sequence[T]):
         """Return the sources that this one reads from; none where it reads files or memory."""
         return ()
 
+    def _functions(self) -> tuple[Callable[..., Any], ...]:
+        """Return the caller's functions whose results are the elements, for those who keep the results."""
+        return ()
+
     def _at(self, indices: range | Indices) -> BaseSource[T]:
         """Return a view of the elements at ``indices``, all within bounds."""
         from .views.index import IndexView

@@ -17,7 +17,6 @@ from ...columns import Columns
 from ...source import BaseSource, Indices
 from ...structure import map_structure, merge
 from ..identity import digest, digest_code, show
-from ..map import MapView
 from .entries import HEAD, EntryError, frame
 from .file_store import FileStore
 from .memory_store import MemoryStore
@@ -67,8 +66,8 @@ class CacheView(BaseSource[T]):
     * No process sees half an entry, whoever is killed whenever; each checks an entry's CRC32C when it first reads it, and reads
       a damaged one from the source again.
     * Two processes that miss the same element at once both read it; one of them keeps it. ``max_bytes`` bounds the file.
-    * The file belongs to this source: to its fingerprint, and to the code of the functions mapped below. Another is refused,
-      and so is a file of another kind. A function that these functions call is not looked at.
+    * The file belongs to this source: to its fingerprint, and to the code of the functions mapped below and of decoders.
+      Another is refused, and so is a file of another kind. A function that these functions call is not looked at.
     * Nothing in the file is run. Cutting it short while it is open ends the process with SIGBUS.
 
     Raises, when read:
@@ -266,12 +265,11 @@ class CacheView(BaseSource[T]):
 
 
 def _identify(source: BaseSource[Any]) -> str:
-    """Return what a file of what is read from ``source`` is told by: its fingerprint, and the code of all maps below it."""
+    """Return what a file of what is read from ``source`` is told by: its fingerprint, and the code of all functions below."""
     codes: list[str] = []
     remaining = [source]
     while remaining:
         each = remaining.pop()
-        if isinstance(each, MapView):
-            codes += map(digest_code, each.functions)
+        codes += map(digest_code, each._functions())
         remaining += each._sources()
     return digest("cache", source.fingerprint, *codes)
