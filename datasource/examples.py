@@ -113,11 +113,11 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
             digest.update(json.dumps(changed).encode())
         return digest.hexdigest()
 
+    def _sources(self) -> tuple[BaseSource[Any], ...]:
+        return (self.records,)
+
     def _functions(self) -> tuple[Callable[..., Any], ...]:
         return tuple(list_decoders(self.features).values())
-
-    def close(self) -> None:
-        self.records.close()
 
     def __getstate__(self) -> tuple[RecordSource, FeaturesDict, str]:
         return self.records, self.features, self.name

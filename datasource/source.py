@@ -84,6 +84,10 @@ class BaseSource(ABC, Sequence[T]):
         """Return the sources that this one reads from; none where it reads files or memory."""
         return ()
 
+    def _files(self) -> list[str]:
+        """Return the paths of the files that this source itself reads, not those of its sources."""
+        return []
+
     def _functions(self) -> tuple[Callable[..., Any], ...]:
         """Return the caller's functions whose results are the elements, for those who keep the results."""
         return ()
