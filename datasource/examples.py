@@ -14,7 +14,6 @@ from .columns import Columns
 from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
-from .example.single import SingleDecoder
 from .features import FeaturesDict
 from .laps import READ, lap
 from .records import RecordSource
@@ -51,7 +50,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
     def _prepare(self) -> None:
         self._length = len(self.records)
         self._plan = DecodePlan(self.features, self._length)
-        self._decode = SingleDecoder(self.features).decode
+        self._decode = self._plan.single.decode
 
     def __len__(self) -> int:
         return self._length
