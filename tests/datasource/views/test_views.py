@@ -315,6 +315,17 @@ def test_a_short_batch_stacks_with_no_full_one() -> None:
     assert view.batch(2)[0].tolist() == [[0, 1], [2, 3]]
 
 
+def test_a_batch_that_does_not_stack_names_its_elements() -> None:
+    """The field, both shapes, and which elements of which source they are."""
+    view = SequenceSource([{"x": np.zeros(k // 4)} for k in range(8)])[2:].batch(3)
+    with pytest.raises(
+        StructureError, match=r"field 'x': example 0 of the batch has shape \(0,\), example 2 has shape"
+    ) as caught:
+        view[0]
+    origin = "of SequenceSource(8 elements of a list)"
+    assert caught.value.__notes__ == [f"in batch 0: element 2 {origin}, and element 4 {origin}"]
+
+
 def test_rows_of_batches_ask_for_each_batch_once() -> None:
     """Whatever rows are wanted, and in whatever order."""
     source = Asked([{"x": np.arange(3) + 10 * n} for n in range(4)])
