@@ -29,6 +29,7 @@ class LoaderIterator(Iterator[Any]):
         self._ready: deque[Ready] = deque()
         self._converted: deque[Ready] = deque()
         self._error: Exception | None = None
+        self._finished = False
         self._batches: Batches
         self._begin()
 
@@ -151,7 +152,7 @@ class LoaderIterator(Iterator[Any]):
         """Forget what was read ahead."""
         runs, self._runs = self._runs, None
         self._error = None
-        self._finished: bool = False
+        self._finished = False
         self._ready.clear()
         self._converted.clear()
         self._fetched = self._cursor
