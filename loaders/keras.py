@@ -60,7 +60,8 @@ class KerasDataset(keras.utils.PyDataset):  # type: ignore[misc]
         self._done = whole_epochs + self._start["position"] // (self._loader.batch_size * self._loader.sampler.shard.count)
 
     def __len__(self) -> int:
-        return self._length - self._done
+        left: int = self._length - self._done
+        return left
 
     def __getitem__(self, number: int) -> Any:
         with self._lock:

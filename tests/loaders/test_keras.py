@@ -42,8 +42,8 @@ def test_a_model_trains_and_is_evaluated(backend: str, num_workers: int, tmp_pat
     assert told["right"] > 0.9
     assert told["exact right"] == pytest.approx(told["right"], abs=1e-6)
     assert (told["state"]["epoch"], told["state"]["position"]) == (4, 0)
-    assert 4 * 23 <= told["batches"] <= 4 * 23 + 1  # the first is looked at beforehand
-    assert (told["after"]["epoch"], told["after"]["position"]) == (6, 0)
+    assert 4 * 12 <= told["batches"] <= 4 * 12 + 1  # the first is looked at beforehand
+    assert (told["after"]["epoch"], told["after"]["position"]) == (5, 0)
 
 
 def take(dataset: Any, numbers: Any) -> list[Any]:

@@ -22,7 +22,7 @@ def main(path: str, num_workers: int) -> None:
     """Train a small network on the digits."""
     keras.utils.set_random_seed(0)
     train, test = (open_dataset(path, split=split) for split in ("train", "test"))
-    loader = DataLoader(train, batch_size=64, shuffle=True, num_workers=num_workers)
+    loader = DataLoader(train, batch_size=128, shuffle=True, num_workers=num_workers)
     padded = IndexSampler(len(test), tail="pad", batch_size=128)
     exact = DataLoader(test, batch_size=128, sampler=padded, mask="counts")
     model = keras.Sequential(
@@ -36,12 +36,12 @@ def main(path: str, num_workers: int) -> None:
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     metrics = [keras.metrics.SparseCategoricalAccuracy(name="right")]
-    model.compile(keras.optimizers.Adam(0.01), loss, weighted_metrics=metrics)
+    model.compile(keras.optimizers.Adam(0.03), loss, weighted_metrics=metrics)
     seen = as_keras(loader, **FIELDS)
     validation = as_keras(exact, sample_weight="counts", **FIELDS)
     model.fit(seen, epochs=4, shuffle=False, verbose=0)
     ordered = {"state": loader.state_dict(), "batches": loader.stats().batches}
-    model.fit(seen, epochs=2, validation_data=validation, verbose=0)  # in an order of Keras's own
+    model.fit(seen, epochs=1, validation_data=validation, verbose=0)  # in an order of Keras's own
     figures = model.evaluate(validation, return_dict=True, verbose=0)
     answers = model.predict(as_keras(DataLoader(test, batch_size=100), x="image"), verbose=0).argmax(axis=1)
     labels = [example["label"] for example in test]
