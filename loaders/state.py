@@ -123,10 +123,11 @@ def read_place(state: Mapping[str, Any]) -> Place:
         version = state.get("version") if isinstance(state, Mapping) else None
         raise StateError(f"this is no state of a DataLoader of version {_VERSION} (its version is {version!r})")
     position = count_of(state, "position")
+    own = _read_own(state.get("rank"))
     leftover = None
-    if "levels" in state or "begun" in state:
+    if "levels" in state or "begun" in state or (own is not None and position):
         leftover = Leftover(position, _read_lists(state, "levels"), dict(_read_pairs(state, "begun")))
-    place = Place(count_of(state, "epoch"), position, count_of(state, "first_epoch"), leftover, _read_own(state.get("rank")))
+    place = Place(count_of(state, "epoch"), position, count_of(state, "first_epoch"), leftover, own)
     if place.epoch < place.first_epoch:
         raise StateError(f"the state is in epoch {place.epoch}, before its first epoch {place.first_epoch}")
     return place

@@ -3,6 +3,8 @@
 from .arrayrecord import convert_arrayrecord
 from .arrays import convert_arrays
 from .conversion import Converted, Skipped
+from .export_folder import export_folder
+from .export_tfrecord import export_tfrecord
 from .huggingface import convert_huggingface
 from .images import convert_images
 from .parquet import convert_parquet
@@ -23,4 +25,6 @@ __all__ = [
     "convert_tfds",
     "convert_tfrecord",
     "convert_webdataset",
+    "export_folder",
+    "export_tfrecord",
 ]

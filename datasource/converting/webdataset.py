@@ -11,8 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..errors import CorruptShardError, DataError, DecodeError, SchemaError
-from ..features import Feature, FeaturesDict, Image, Scalar, Tensor, Text
-from ..features.features_dict import FeatureLike
+from ..features import Feature, Image, Scalar, Tensor, Text
 from ..npy import read_npy_header
 from ..shards import Paths
 from ..tasks import Tick
@@ -23,7 +22,7 @@ from .images import fault_of_image
 from .infer_array import infer_array
 from .inputs import expand_splits
 from .observe import observe
-from .options import ConvertOptions
+from .options import ConvertOptions, Features, as_features
 from .pieces import group_files
 from .run import run_conversion
 from .tar_samples import Sample, is_sound, read_samples
@@ -42,7 +41,7 @@ def convert_webdataset(
     paths: Paths | Mapping[str, Paths],
     path: str | os.PathLike[str],
     *,
-    features: Mapping[str, FeatureLike] | None = None,
+    features: Features | None = None,
     split: str = "train",
     **options: Unpack[ConvertOptions],
 ) -> Converted:
@@ -89,7 +88,7 @@ def convert_webdataset(
             stats.join(each)
         features = stats.to_features()
     conversion = Conversion(
-        features=FeaturesDict(features),
+        features=as_features(features),
         pieces=pieces,
         read=_Reader(frozenset(features), options.get("on_error", "raise")),
         splits=tuple(splits),
