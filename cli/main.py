@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 from .. import DataError
 from ..datasource.indexing import build_indexes
-from . import verify
+from . import convert, export, verify
 from .info import describe, format_description
 
 __all__ = ["main"]
@@ -50,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     index.set_defaults(run=_index)
 
     verify.add_parsers(commands)
+    convert.add_parsers(commands)
+    export.add_parsers(commands)
     return parser
 
 

@@ -98,9 +98,6 @@ def test_what_hugging_face_says_in_its_parquet_files_is_understood(tmp_path: Pat
     files = [encode(digits.images[n].astype(np.uint8) * 15) for n in range(30)]
     names = [f"digit {k}" for k in range(10)]
     said = {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}
-        "image": {"_type": "Image"},
-        "label": {"names": [f"digit {k}" for k in range(10)], "_type": "ClassLabel"},
-    }
     table = pa.table(
         {
             "image": pa.array([{"bytes": data, "path": None} for data in files]),
