@@ -3,6 +3,7 @@
 from . import features
 from .arrayrecord import ArrayRecordDataSource
 from .arrays import ArraySource
+from .converting import convert, export_folder, export_tfrecord
 from .dataset import open
 from .errors import (
     CorruptShardError,
@@ -43,8 +44,11 @@ __all__ = [
     "Source",
     "TFRecordSource",
     "concatenate",
+    "convert",
     "decompress_tfrecord",
     "even_splits",
+    "export_folder",
+    "export_tfrecord",
     "features",
     "open",
     "verify",

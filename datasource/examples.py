@@ -14,7 +14,6 @@ from .columns import Columns
 from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
-from .example.single import SingleDecoder
 from .features import FeaturesDict
 from .features.decoders import list_decoders
 from .features.options import list_options
@@ -54,7 +53,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
     def _prepare(self) -> None:
         self._length = len(self.records)
         self._plan = DecodePlan(self.features, self._length)
-        self._decode = SingleDecoder(self.features).decode
+        self._decode = self._plan.single.decode
 
     def __len__(self) -> int:
         return self._length

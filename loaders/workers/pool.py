@@ -258,7 +258,9 @@ class WorkerPool:
         if result.outcome == Result.DONE and wanted:
             order.result, order.slot = result, slot
             return
-        self._slots.free(slot, result.packed.used if result.outcome == Result.DONE else 0)
+        # What did not fit, or on the disk, may have been begun; what was cancelled was not.
+        touched = {Result.DONE: result.packed.used, Result.CANCELLED: 0}.get(result.outcome, slot.size)
+        self._slots.free(slot, touched)
         if wanted and result.outcome == Result.TOO_LARGE:
             # Made once more, in a slot that is large enough: no worker waits for an answer while training is busy.
             self._slots.expect(result.packed.used)
