@@ -13,6 +13,7 @@ from .batches import Batches, Ready
 from .plan import Cursor
 
 if TYPE_CHECKING:
+    from .auto import Trial
     from .loader import DataLoader
     from .workers.workers import Passing
 
@@ -25,12 +26,13 @@ class LoaderIterator(Iterator[Any]):
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
         self._previous: float | None = None
-        self._runs: Passing | None = None
+        self._runs: Passing | Trial | None = None
         self._ready: deque[Ready] = deque()
         self._converted: deque[Ready] = deque()
         self._error: Exception | None = None
         self._finished = False
         self._batches: Batches
+        self._finished = False
         self._begin()
 
     @property

@@ -49,6 +49,7 @@ class Workers:
       kind, method, init, timeout_s, pin_memory: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn``, ``timeout``
         and ``pin_memory`` of ``DataLoader``.
       seed: What workers' own seeds come from.
+      divides: Whether the first batch of a pass may be made in parts.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -69,6 +70,7 @@ class Workers:
         timeout_s: float,
         pin_memory: bool = False,
         seed: int = 0,
+        divides: bool = True,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
@@ -82,6 +84,7 @@ class Workers:
         self._timeout_s = timeout_s
         self._pin_memory = pin_memory
         self._seed = seed
+        self._divides = divides and count > 1 and fetcher.is_divisible
         self._pool: WorkerPool | None = None
         self._ended = False
         self._kept: tuple[Cursor, Passing] | None = None
@@ -116,6 +119,18 @@ class Workers:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
         return InTurn(runs, makers[0].make)
 
+    def start(self) -> bool:
+        """Start processes, in the background; return whether there is anything to wait for."""
+        if not self._count or self._kind == "thread":
+            return False
+        self._open_pool()
+        return True
+
+    @property
+    def has_started(self) -> bool:
+        """Whether all are ready for work."""
+        return self._pool is not None and len(self._pool.pids) == self._count
+
     def _open_threads(self, runs: Iterator[Run], makers: list[RunMaker]) -> Passing:
         works = [maker.make for maker in makers]
         if not self._divides:
@@ -134,10 +149,6 @@ class Workers:
         first, parts, runs = divide_first(runs, self._count)
         by_all = WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
         return PartedPass(by_all, first, parts, by_all.make)
-
-    @property
-    def _divides(self) -> bool:
-        return self._count > 1 and self._fetcher.is_divisible
 
     def keep(self, runs: Passing, following: Cursor) -> None:
         """Take back the runs of a pass that has come to its end, for one that starts at ``following``."""
