@@ -86,7 +86,7 @@ def test_the_first_batch_comes_soon_after_the_start(tmp_path: Path, full_size: b
     rounds = 7 if full_size else 1
     paths = write_jpegs(tmp_path / "data", 256)
     names = list(SCRIPTS) if full_size else ["ours"]
-    scripts = {name: tmp_path / f"{name}.py" for name in names}
+    scripts = {name: tmp_path / f"start_{name}.py" for name in names}
     times: dict[str, list[float]] = {name: [] for name in names}
     for name, script in scripts.items():
         script.write_text(SCRIPTS[name])
