@@ -86,11 +86,7 @@ class WorkerPool:
         self._needs_main = False
         start = BOARD_BYTES
         if method != "fork":
-            try:
-                self._packed, self._needs_main = payload.store(self._arena, start)
-            except BaseException:
-                self._arena.close()
-                raise
+            self._packed, self._needs_main = payload.store(self._arena, start)
             start += self._packed.used
         start = -(-start // _PAGE_BYTES) * _PAGE_BYTES
         pinning = None
