@@ -39,13 +39,13 @@ def place_shards(
     entries = {}
     for split, shards in splits.items():
         indexed = {}
-        for shard, name in zip(shards, shard_paths("", info, split), strict=True):
-            path = os.path.join(directory, name)
+        for shard, place in zip(shards, shard_paths("", info, split), strict=True):
+            path = os.path.join(directory, place)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             move = os.rename if os.path.dirname(shard.path) == directory else link_or_rename
             move(shard.path, path)
-            entries[name.as_posix()] = shard.entry
-            indexed[name.name] = partial(describe_shard, path, shard.checksums)
+            entries[place.as_posix()] = shard.entry
+            indexed[place.name] = partial(describe_shard, path, shard.checksums)
         # What others wrote may be grouped, or of equal names in several folders: those are read without an index.
         if shards and len(indexed) == len(shards) and not any(shard.is_grouped for shard in shards):
             write_record_index(os.fspath(index_path(directory, info, split)), indexed)
@@ -60,17 +60,18 @@ def link_or_rename(path: str, new_path: str) -> None:
         os.rename(path, new_path)
 
 
-def describe_dataset(directory: str, info: DatasetInfo, entries: Mapping[str, FileEntry]) -> Manifest:
+def describe_dataset(directory: str, info: DatasetInfo, entries: Mapping[str, FileEntry], fingerprint: str = "") -> Manifest:
     """Write what the data set in a directory is, the manifest last, and return that.
 
     Args:
       entries: What is known of each shard.
+      fingerprint: See ``Manifest``.
     """
     info.write(directory)
     files = {
         name: describe_file(os.path.join(directory, name)) if records is None else entries[name]
         for name, records in content_files(directory, info).items()
     }
-    manifest = Manifest(files)
+    manifest = Manifest(files, fingerprint)
     manifest.write(os.path.join(directory, MANIFEST_FILE))
     return manifest

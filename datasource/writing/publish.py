@@ -208,7 +208,8 @@ def _refuse_existing(target: str) -> None:
         raise DatasetExistsError("a file stands where the data set is to be written; choose another path", target) from None
     if occupied:
         raise DatasetExistsError(
-            "this directory holds data already, which is never overwritten; write to another path, or delete it first",
+            "this directory holds data already, which is never overwritten; write to another path, add to it with "
+            'mode="append", or delete it first',
             target,
         )
 

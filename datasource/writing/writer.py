@@ -76,6 +76,7 @@ class DatasetWriter(ExampleWriter):
       shard_records: A shard is full with so many records.
       codec: ``"auto"`` (zstd where it saves a quarter or more of a split's first records, else none), ``"none"``,
         ``"zstd[:level]"``, ``"brotli[:level]"`` or ``"snappy"``.
+      fingerprint: Of what the data set is made from, to be found in its manifest; see ``write_dataset``.
       resume: Go on with what an interrupted writer of the same features, limits, codec and ``plan`` left: the parts that it
         had finished are kept, see ``finished_parts``. And if this one is ended by an exception, leave them in turn.
       plan: What else decides what is in which part: anything that JSON holds.
@@ -107,6 +108,7 @@ class DatasetWriter(ExampleWriter):
         shard_bytes: int | None = None,
         shard_records: int | None = None,
         codec: str = AUTO,
+        fingerprint: str = "",
         resume: bool = False,
         plan: Any = None,
     ) -> None:
@@ -131,6 +133,7 @@ class DatasetWriter(ExampleWriter):
             "supervised_keys": supervised_keys,
         }
         self._given = {key: value for key, value in given.items() if value is not None}
+        self._fingerprint = fingerprint
         self._resume = resume
         self._existing: Existing | None = None
         replaced = Replaced(os.path.realpath(path)) if mode == "append" else None
@@ -246,7 +249,7 @@ class DatasetWriter(ExampleWriter):
         info, placed = place_shards(self.directory, info, splits)
         if self._existing is not None:
             self._existing.link_rest(self.directory, splits)
-        self.root = describe_dataset(self.directory, info, {**entries, **placed}).root
+        self.root = describe_dataset(self.directory, info, {**entries, **placed}, self._fingerprint).root
         # As late as can be: a writer that is killed before it is done can go on from its parts.
         parts.remove_parts(self.directory)
         self._staging.publish(without=_PLAN)
