@@ -81,7 +81,7 @@ class NpzWriter:
         return dtype, next(iter(shapes), ())
 
     def _blocks(self, leaf: Leaf, split: str, rows: npt.NDArray[np.int64]) -> Iterator[Array]:
-        with dataset.open(self.source, split=split, features=[leaf.key]) as source:
+        with dataset.open(self.source, split=split, features=[leaf.key], io="pread") as source:
             start, count = 0, 1
             while start < len(rows):
                 try:

@@ -62,7 +62,12 @@ def test_splits_and_fields_are_given_on_the_command_line(tmp_path: Path) -> None
     np.savez(tmp_path / "a.npz", image=digits.images[:100].astype(np.uint8)[..., None], label=digits.target[:100])
     np.savez(tmp_path / "b.npz", image=digits.images[100:120].astype(np.uint8)[..., None], label=digits.target[100:120])
 
-    fields = ("--field", "image=uint8[8,8,1]", "--field", "label=label:" + ",".join(f"d{k}" for k in range(10)))
+    fields: tuple[str, ...] = (
+        "--field",
+        "image=uint8[8,8,1]",
+        "--field",
+        "label=label:" + ",".join(f"d{k}" for k in range(10)),
+    )
     run = arrayfeed("convert", f"train={tmp_path}/a.npz", f"test={tmp_path}/b.npz", tmp_path / "digits", *fields, "--json")
 
     assert json.loads(run.stdout)["num_records"] == {"train": 100, "test": 20}
@@ -103,8 +108,9 @@ def test_bad_records_are_named_with_status_1_or_listed(tmp_path: Path) -> None:
     data = bytearray((FIXTURES / "pictures-00001-of-00002").read_bytes())
     data[-30] ^= 1
     (tmp_path / "b").write_bytes(data)
-    arguments = ("convert", FIXTURES / "pictures-00000-of-00002", tmp_path / "b", tmp_path / "data", "--num-shards", "4")
-    arguments = (*arguments, "--field", "image/label=int64", "--workers", "0")
+    sources = (FIXTURES / "pictures-00000-of-00002", tmp_path / "b")
+    options = ("--num-shards", "4", "--field", "image/label=int64", "--workers", "0")
+    arguments = ("convert", *sources, tmp_path / "data", *options)
 
     run = arrayfeed(*arguments)
     assert (run.returncode, run.stdout) == (1, "")

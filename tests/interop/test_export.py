@@ -60,8 +60,8 @@ def test_tensorflow_reads_what_was_exported(tmp_path: Path, compression: Any) ->
         expected = read_examples(source)
         for split in expected:
             assert [example["label"] for example in examples[split]] == [example["label"] for example in expected[split]]
-            pixels = [[example["image"] for example in some[split]] for some in (examples, expected)]
-            np.testing.assert_array_equal(*pixels)
+            for example, other in zip(examples[split], expected[split], strict=True):
+                np.testing.assert_array_equal(example["image"], other["image"])
 
 
 def test_a_tfds_data_set_is_the_same_there_and_back(tmp_path: Path) -> None:
