@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Columns", "StructureError", "count_bytes", "map_leaves", "stack"]
+__all__ = ["Columns", "StructureError", "count_bytes", "map_leaves", "stack", "stack_leaf"]
 
 # What a batch is made of: an array, or a dict, tuple, named tuple or dataclass of columns, as the examples were.
 Columns: TypeAlias = Any
+MakeLeaf: TypeAlias = Callable[[Sequence[Any], str], Any]
 
 
 class StructureError(ValueError):
@@ -32,7 +33,7 @@ class StructureError(ValueError):
         return self.message
 
 
-def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
+def stack(examples: Sequence[Any], *, path: str = "", make_leaf: MakeLeaf | None = None) -> Columns:
     """Return ``examples``, all of one structure, as one structure of arrays of shape ``(len(examples), ...)``.
 
         dict, tuple, named tuple, dataclass     the same type, of columns
@@ -44,6 +45,7 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
     Args:
       examples: Any number of them; none at all gives an empty float64 array, as NumPy does.
       path: Where in the example this is, for error messages: ``"image"``, ``"objects/bbox"``.
+      make_leaf: Makes a column of what the examples have at a path; by default ``stack_leaf``.
 
     Raises:
       StructureError: Structures or shapes differ; names the field, what two of the examples have, and which they are.
@@ -55,24 +57,28 @@ def stack(examples: Sequence[Any], *, path: str = "") -> Columns:
         for number, example in enumerate(examples):
             if not isinstance(example, Mapping) or example.keys() != first.keys():
                 raise _mismatch(path, f"keys {[*first]}", number, _structure(example))
-        return {key: stack([e[key] for e in examples], path=_join(path, key)) for key in first}
+        return {key: stack([e[key] for e in examples], path=_join(path, key), make_leaf=make_leaf) for key in first}
     if isinstance(first, tuple):
         for number, example in enumerate(examples):
             if type(example) is not type(first) or len(example) != len(first):
                 raise _mismatch(path, _structure(first), number, _structure(example))
         names = getattr(first, "_fields", range(len(first)))
-        fields = [stack([e[k] for e in examples], path=_join(path, name)) for k, name in enumerate(names)]
+        fields = [stack([e[k] for e in examples], path=_join(path, name), make_leaf=make_leaf) for k, name in enumerate(names)]
         return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         for number, example in enumerate(examples):
             if type(example) is not type(first):
                 raise _mismatch(path, _structure(first), number, _structure(example))
-        names = [field.name for field in dataclasses.fields(first)]
-        return _replaced(first, {n: stack([getattr(e, n) for e in examples], path=_join(path, n)) for n in names})
-    return _stack_leaf(examples, path)
+        columns = {}
+        for name in [field.name for field in dataclasses.fields(first)]:
+            values = [getattr(example, name) for example in examples]
+            columns[name] = stack(values, path=_join(path, name), make_leaf=make_leaf)
+        return _replaced(first, columns)
+    return (make_leaf or stack_leaf)(examples, path)
 
 
-def _stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
+def stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
+    """Return what examples have at ``path``, which is no dict, tuple or data class, as one array; see ``stack``."""
     first = examples[0]
     if type(first) is int and all(type(example) is int for example in examples):
         return _stack_integers(examples)
@@ -82,7 +88,7 @@ def _stack_leaf(examples: Sequence[Any], path: str) -> np.ndarray[Any, Any]:
             shape = arrays[0].shape
             for number, array in enumerate(arrays):
                 if array.shape != shape:
-                    raise _mismatch(path, f"shape {shape}", number, f"shape {array.shape}")
+                    raise _mismatch(path, f"shape {shape}", number, f"shape {array.shape}", "; or pad them: see collate")
             return np.stack(arrays)
     column = np.empty(len(examples), object)
     for number, example in enumerate(examples):
@@ -137,9 +143,10 @@ def _where(path: str) -> str:
     return f"field {path!r}" if path else "the examples"
 
 
-def _mismatch(path: str, expected: str, number: int, got: str) -> StructureError:
+def _mismatch(path: str, expected: str, number: int, got: str, more: str = "") -> StructureError:
     return StructureError(
-        f"{_where(path)}: example 0 of the batch has {expected}, example {number} has {got}; make them equal in a transform",
+        f"{_where(path)}: example 0 of the batch has {expected}, example {number} has {got}; "
+        f"make them equal in a transform{more}",
         (0, number),
     )
 

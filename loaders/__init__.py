@@ -1,5 +1,6 @@
 """Batches out: plan, collate, prefetch, state. Imports datasource and samplers."""
 
+from .collating import Ragged, collate, pad
 from .errors import WorkerError
 from .loader import DataLoader
 from .merging import merge_states
@@ -14,6 +15,7 @@ __all__ = [
     "Filter",
     "FlatMap",
     "LoaderStats",
+    "Ragged",
     "RandomMap",
     "Skipped",
     "StageStats",
@@ -21,7 +23,9 @@ __all__ = [
     "WorkerError",
     "WorkerInfo",
     "WorkerStats",
+    "collate",
     "get_worker_info",
     "merge_states",
     "pack",
+    "pad",
 ]

@@ -12,7 +12,8 @@ from .state import Own, Place, compare, read_place, write_place
 
 __all__ = ["merge_states"]
 
-_PLACE = {"epoch", "position", "first_epoch", "levels", "begun", "rank"}
+#: What a state says of the place; "sampler" is what was drawn of each source by then.
+_PLACE = {"epoch", "position", "first_epoch", "levels", "begun", "rank", "sampler"}
 
 
 def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -38,16 +39,16 @@ def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         differences = compare(_without_place(states[0]), _without_place(state))
         if differences:
             raise StateError(f"the states are of different streams: {'; '.join(differences)}")
-    ranks = [(place, place.own) for place in places]
-    owns = [own for _, own in ranks if own is not None]
+    owns = [place.own for place in places if place.own is not None]
     if not owns:
         if any(place != places[0] for place in places):
             raise StateError("the states are of different steps: all ranks must save at the same one")
         return dict(states[0])
-    first = next(place for place in places if place.own is not None)
+    number, first = next((number, place) for number, place in enumerate(places) if place.own is not None)
     used, begun = _collect(places, replace(first, own=None), owns)
     merged = replace(first, own=None, leftover=(first.leftover or Leftover()).merge(used, begun))
-    return write_place(merged) | _without_place(states[0])
+    more = {"sampler": states[number]["sampler"]} if "sampler" in states[number] else {}
+    return write_place(merged) | _without_place(states[0]) | more
 
 
 def _collect(places: Sequence[Place], start: Place, owns: Sequence[Own]) -> tuple[list[int], dict[int, int]]:
