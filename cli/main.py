@@ -7,15 +7,14 @@ dependency for every user of the library.
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from .. import DataError
 from ..datasource.indexing import build_indexes
-from . import verify
-from .info import describe, format_description
+from . import convert, export, info, show, verify
 
 __all__ = ["main"]
 
@@ -29,8 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.run(options) or 0
-    except DataError as error:
+    except (DataError, ImportError) as error:
         print(f"arrayfeed: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever was reading has seen enough, as in `arrayfeed show DIR | head`. What is left must not be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
@@ -39,10 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('arrayfeed')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    info = commands.add_parser("info", help="features, splits, records, shards and bytes of a data set")
-    info.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
-    info.add_argument("--json", action="store_true", help="print JSON")
-    info.set_defaults(run=_info)
+    info.add_parser(commands)
+    show.add_parser(commands)
 
     index = commands.add_parser("index", help="make the record indexes of a data set, for shards that others wrote")
     index.add_argument("path", metavar="DIR", help="the directory that holds dataset_info.json")
@@ -50,14 +51,11 @@ def _parser() -> argparse.ArgumentParser:
     index.set_defaults(run=_index)
 
     verify.add_parsers(commands)
+    convert.add_parsers(commands)
+    export.add_parsers(commands)
     return parser
 
 
 def _index(options: argparse.Namespace) -> None:
     for split, path in build_indexes(options.path, in_cache=options.in_cache or None):
         print(f"{split}: {path}")
-
-
-def _info(options: argparse.Namespace) -> None:
-    description = describe(options.path)
-    print(json.dumps(description, indent=2) if options.json else format_description(description))

@@ -3,6 +3,7 @@
 from . import features
 from .arrayrecord import ArrayRecordDataSource
 from .arrays import ArraySource
+from .converting import convert, export_folder, export_tfrecord
 from .dataset import open
 from .errors import (
     CorruptShardError,
@@ -40,7 +41,10 @@ __all__ = [
     "Source",
     "TFRecordSource",
     "concatenate",
+    "convert",
     "decompress_tfrecord",
+    "export_folder",
+    "export_tfrecord",
     "features",
     "open",
     "verify",

@@ -11,13 +11,13 @@ from .arrayrecord import ArrayRecordDataSource
 from .arrayrecord.file import Io
 from .arrayrecord.reader import Check
 from .arrayrecord.record_index import RecordIndex
-from .errors import DatasetIncompleteError, DatasetNotFoundError
+from .errors import DataError, DatasetIncompleteError, DatasetNotFoundError
 from .examples import ExampleDataSource
 from .features import Decoders, with_decoders, with_options
 from .filesystems import choose_io
 from .indexing import find_index
 from .shards import slice_shards
-from .tfds import DatasetInfo, shard_paths
+from .tfds import DatasetInfo, shard_files
 from .tfds.splits import Split, resolve_split
 from .tfds.versions import find_dataset
 from .writing.publish import find_aside, find_leftovers
@@ -95,12 +95,18 @@ def open(
     Raises:
       DatasetNotFoundError: The path is no data set; says what is there instead.
       DatasetIncompleteError: A writer began it and did not finish.
-      DataError: A file of the description cannot be understood; names it.
+      DataError: A file of the description cannot be understood; names it. Or its makers blocked this version; says why.
       ValueError: There is no such split or feature, lists those there are; or the split string cannot be read.
     """
     directory = find_dataset(path, name) if name else pathlib.Path(path)
     _refuse_other(directory)
     info = DatasetInfo.read(directory)
+    if info.blocked:
+        raise DataError(
+            f"{info.name} {info.version} is blocked: {info.blocked}. Take another version; to read this one all the same, "
+            'delete "isBlocked" from its dataset_info.json',
+            os.fspath(directory),
+        )
     how: Io = choose_io(directory) if io == "auto" else io
     wanted_features = info.features if features is None else info.features.select(features)
     if (text, sequences, channels) != ("bytes", "list", "stored"):
@@ -114,8 +120,8 @@ def open(
         indexes: dict[str, RecordIndex | None] = {}
         for part in resolve_split(wanted, lengths):
             indexes[part.split] = indexes.get(part.split) or find_index(directory, info, part.split)
-            paths = [os.fspath(each) for each in shard_paths(directory, info, part.split)]
-            for shard, count in slice_shards(paths, lengths[part.split], part.start, part.stop):
+            files = shard_files(directory, info, part.split)
+            for shard, count in slice_shards(files, lengths[part.split], part.start, part.stop):
                 shards.append(shard)
                 counts.append(count)
         found = [index for index in indexes.values() if index is not None]

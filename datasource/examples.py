@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import Columns
+from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
 from .laps import READ, lap
 from .records import RecordSource
 from .source import BaseSource, Indices
+from .views.fields import FieldsView
 
 __all__ = ["ExampleDataSource"]
 
@@ -26,8 +28,8 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     ``source[i]`` is a dict with sorted keys and the types that ``tfds.data_source`` gives: Python scalars, ``bytes`` for text,
     arrays for tensors and images. ``source.read_batch(indices)`` gives each feature as one array of its declared dtype, without
-    making the examples first where the records' layout allows. ``len`` counts examples. Threads may share a source, a forked
-    child may go on with it; pickled it is a few kB.
+    making the examples first where the records' layout allows. ``len`` counts examples. ``print(source)`` tells where they are
+    and what they hold. Threads may share a source, a forked child may go on with it; pickled it is a few kB.
 
     Args:
       records: The stored records.
@@ -43,15 +45,20 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         self.records = records
         self.features = features
         self.name = name
-        self._plan = DecodePlan(features, len(records))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._length = len(self.records)
+        self._plan = DecodePlan(self.features, self._length)
+        self._decode = self._plan.single.decode
 
     def __len__(self) -> int:
-        return len(self.records)
+        return self._length
 
     def _read_one(self, index: int) -> dict[str, Any]:
         record = self.records._read_one(index)
         try:
-            return self._plan.decode(record)
+            return self._decode(record)
         except DecodeError as error:
             raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
 
@@ -61,7 +68,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         lap(READ)
         for index, record in zip(indices.tolist(), records, strict=True):
             try:
-                examples.append(self._plan.decode(record))
+                examples.append(self._decode(record))
             except DecodeError as error:
                 raise DecodeError(error.message, *self.records.locate(index)) from error.__cause__
         return examples
@@ -106,13 +113,25 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def __setstate__(self, state: tuple[RecordSource, FeaturesDict, str]) -> None:
         self.records, self.features, self.name = state
-        self._plan = DecodePlan(self.features, len(self.records))
+        self._prepare()
 
     def _origin(self, index: int) -> str:
         return self.records._origin(index)
 
     def _describe_length(self) -> str:
         return f"{len(self)} examples"
+
+    def as_tuple(self, *names: str) -> BaseSource[tuple[Any, ...]]:
+        """Return a lazy view of the features ``names`` of every example, as tuples in that order; decodes no others.
+
+        Raises:
+          ValueError: There is no such feature; lists those there are.
+        """
+        selected = ExampleDataSource(self.records, self.features.select(names), name=self.name)
+        return FieldsView(selected, names)
+
+    def __str__(self) -> str:
+        return describe(self)
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""

@@ -4,13 +4,15 @@
 
     {"arrayfeed": 1,
      "root": "<SHA-256>",
+     "fingerprint": "...",
      "files": {"digits-train.array_record-00000-of-00001": {"bytes": 131072, "records": 60, "sha256": "..."},
                "dataset_info.json": {"bytes": 427, "sha256": "..."}, ...}}
 
 ``files`` has the shards and every file that describes them: the same data set, byte for byte, is the same ``files``. The
 **root** is the SHA-256 of ``files`` in a canonical form: JSON in ASCII, keys sorted, no spaces, as
 ``jq -acjS .files arrayfeed.json | sha256sum`` gives it too. A line in a paper that quotes the root pins every byte. Record
-indexes are not among the files: they follow from the shards, and may be made again.
+indexes are not among the files: they follow from the shards, and may be made again. The **fingerprint**, if there is one, is
+what the writer said the data set was made from; the root does not depend on it.
 """
 
 from __future__ import annotations
@@ -93,9 +95,14 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What all files of a data set should be, by their names below its directory."""
+    """What all files of a data set should be, by their names below its directory.
+
+    Attributes:
+      fingerprint: Of what it was made from, as its writer said; empty if it said nothing.
+    """
 
     files: Mapping[str, FileEntry]
+    fingerprint: str = ""
 
     @property
     def root(self) -> str:
@@ -107,7 +114,9 @@ class Manifest:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the manifest to a file, whole or not at all, and on the disk."""
         files = {name: entry.to_json() for name, entry in sorted(self.files.items())}
-        form = {"arrayfeed": _VERSION, "root": self.root, "files": files}
+        form: dict[str, Any] = {"arrayfeed": _VERSION, "root": self.root, "files": files}
+        if self.fingerprint:
+            form["fingerprint"] = self.fingerprint
         temporary = f"{os.fspath(path)}.tmp"
         with open(temporary, "w", encoding="utf-8") as file:
             json.dump(form, file, indent=1)
@@ -130,7 +139,8 @@ class Manifest:
             form = json.loads(data)
             if not isinstance(form, dict) or form.get("arrayfeed") != _VERSION or not isinstance(form.get("files"), dict):
                 raise ValueError(f"no manifest of version {_VERSION}")
-            manifest = cls({_check_name(name): FileEntry.from_json(entry) for name, entry in form["files"].items()})
+            files = {_check_name(name): FileEntry.from_json(entry) for name, entry in form["files"].items()}
+            manifest = cls(files, str(form.get("fingerprint", "")))
             root = manifest.root
         except (ValueError, RecursionError) as error:
             raise DataError(f"cannot be understood: {error}", os.fspath(path)) from None

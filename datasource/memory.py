@@ -11,7 +11,7 @@ Addresses are made here alone, from arrays whose bounds were checked, and travel
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,6 @@ _SHORT_BYTES = 4096
 _ADDRESSES = 1 << 48
 #: NumPy makes no array whose elements, end to end, would take 2**63 bytes.
 MAX_WINDOW_BYTES = ((1 << 63) - 1) // _ADDRESSES
-#: ``copy_bytes(address, size)`` returns memory as ``bytes``: ``ctypes.string_at`` takes a C int, so that of 2**32 + 5 bytes it
-#: gives 5; and it takes a third longer.
-copy_bytes: Callable[[int, int], bytes] = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
-    ("PyBytes_FromStringAndSize", ctypes.pythonapi)
-)
 
 
 class Extents:
@@ -215,3 +210,16 @@ class _Memory:
             "strides": (1,),
             "typestr": dtype,
         }
+
+
+#: All memory but its first byte, see ``window``. NumPy makes it; indexing a memoryview of it costs a third.
+_EVERYTHING = np.asarray(_Memory(1, (1 << 63) - 1, "|u1", ())).data
+
+
+def copy_bytes(address: int, size: int) -> bytes:
+    """Return ``size`` bytes from ``address`` on. Whoever asks answers for both, and holds what they belong to.
+
+    Takes half the time of ``PyBytes_FromStringAndSize`` through ctypes (whose own ``string_at`` takes a C int, so that of
+    2**32 + 5 bytes it gives 5).
+    """
+    return _EVERYTHING[address - 1 : address - 1 + size].tobytes()

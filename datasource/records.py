@@ -37,6 +37,11 @@ class RecordSource(BaseSource[bytes]):
     def locate(self, index: int) -> tuple[str, int]:
         """Return the file and the record in it of element ``0 <= index < len(self)``, to name it in an error."""
 
+    @property
+    @abstractmethod
+    def files(self) -> list[str]:
+        """The paths of the files that the records are in, each once, in their order."""
+
     def decode(self, features: Mapping[str, FeatureLike], *, name: str = "") -> ExampleDataSource:
         """Return the examples in the records, each a ``tf.train.Example`` that holds ``features``.
 

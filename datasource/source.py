@@ -109,6 +109,8 @@ class BaseSource(ABC, Sequence[T]):
     def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> list[T]: ...
 
     def __getitem__(self, key: Any, /) -> Any:
+        if type(key) is int and 0 <= key < len(self):  # the usual key, at half the price of looking for all others first
+            return self._read_one(key)
         if isinstance(key, slice):
             return self._at(range(*key.indices(len(self))))
         if isinstance(key, (list, tuple, range)) or (isinstance(key, np.ndarray) and key.ndim > 0):
@@ -170,6 +172,19 @@ class BaseSource(ABC, Sequence[T]):
         from .views.map import MapView
 
         return MapView(self, (function,))
+
+    def as_tuple(self, *names: str) -> BaseSource[tuple[Any, ...]]:
+        """Return a lazy view of the fields ``names`` of every element, a dict, as tuples in that order.
+
+            source.as_tuple("image", "label")[3]        (source[3]["image"], source[3]["label"])
+            source.as_tuple("objects/bbox")             a field of a field
+
+        Raises:
+          TypeError: Something is no name. When read, ``ValueError``: there is no such field; lists those there are.
+        """
+        from .views.fields import FieldsView
+
+        return FieldsView(self, names)
 
     def batch(self, size: int, *, drop_last: bool = False) -> BaseSource[Columns]:
         """Return a lazy view of ``size >= 1`` neighbouring elements at a time, as columns; the last may have fewer.

@@ -87,12 +87,13 @@ def decode_packed(data: bytes, start: int, stop: int) -> npt.NDArray[np.int64] |
     Of a tenth byte only the lowest bit counts, as in protobuf's own parsers. ``None`` if one is longer than ten bytes or the
     last is cut off; the caller knows where that is.
     """
+    part = data[start:stop]
+    if part.isascii():  # all of one byte; 20 ns, whatever there is
+        return np.frombuffer(part, np.uint8).astype(np.int64)
     if stop - start <= _LOOP_BYTES:
-        values = _loop(data, start, stop)
+        values = _loop(part)
         return None if values is None else np.array(values, np.int64)
-    raw = np.frombuffer(data, np.uint8, stop - start, start)
-    if raw.max() < 128:
-        return raw.astype(np.int64)
+    raw = np.frombuffer(part, np.uint8)
     try:
         return _decode(raw)[0].view(np.int64)
     except ValueError:
@@ -120,10 +121,10 @@ def _decode(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], npt.ND
     return values, ends
 
 
-def _loop(data: bytes, start: int, stop: int) -> Sequence[int] | None:
+def _loop(data: bytes) -> Sequence[int] | None:
     values = []
     value = shift = 0
-    for byte in data[start:stop]:
+    for byte in data:
         if byte < 128 and shift == 0:
             values.append(byte)
             continue

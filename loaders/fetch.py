@@ -15,6 +15,7 @@ from ..datasource.source import Source
 from .chunk import Chunk
 from .chunking import Chunker, note_transform
 from .reading import Reader, describe_source
+from .rows import Rows, has_large
 from .task import Task
 from .transforms.chain import Chain, Randoms
 from .transforms.faults import OnError
@@ -22,6 +23,9 @@ from .transforms.faults import OnError
 __all__ = ["Fetcher", "describe_source"]
 
 Indices = npt.NDArray[np.int64]
+
+#: So many large examples are read at a time: what several have in common is done once, and they stay in the cache.
+_FEW = 4
 
 
 class Fetcher:
@@ -52,6 +56,7 @@ class Fetcher:
         self.chain = chain = chain or Chain((), seed)
         self._collate = collate_fn or stack
         self._on_error = on_error
+        self._is_large = False  # a guess, from the batch before
         self._reader = Reader(source, columns=not chain.takes_examples and collate_fn is None)
         self.is_even = chain.is_even and on_error in ("raise", "substitute")
         self.makes_chunks = not self.is_even or on_error != "raise"
@@ -72,12 +77,19 @@ class Fetcher:
         """Whether batches are made by a function of the user's own."""
         return self._collate is not stack
 
+    @property
+    def is_divisible(self) -> bool:
+        """Whether a batch is the same when parts of it are made by themselves and put together."""
+        return not (self.collates or self.makes_chunks or self.chain.batch_maps)
+
     def fetch(self, task: Task) -> Any:
         """Return the batch of some positions."""
         if self._reader.gives_columns:
             columns = self._reader.columns(task.records)
             lap_source()
             return self.finish(columns, task.records.tolist)
+        if self._is_large and not self.collates:
+            return self._fetch_large(task)
         examples = self._reader.examples(task.records.tolist())
         lap_source()
         if self.chain.takes_examples:
@@ -85,7 +97,27 @@ class Fetcher:
             named = zip(examples, task.records.tolist(), task.places, strict=True)
             examples = [self._transform(example, record, task.epoch, place, randoms)[0] for example, record, place in named]
             lap(TRANSFORM)
+        self._is_large = bool(examples) and has_large(examples[0])
         return self.finish(self.collate(examples, task.records.tolist), task.records.tolist)
+
+    def _fetch_large(self, task: Task) -> Any:
+        """Return a batch whose examples are made a few at a time, and not kept."""
+        records = task.records.tolist()
+        randoms = self.chain.randoms()
+        # A function may keep the batch that it gets, and memory that was given from elsewhere is used again.
+        rows = Rows(len(records), np.empty if self.chain.batch_maps else task.allocate)
+        places = task.places
+        for start in range(0, len(records), _FEW):
+            few = slice(start, start + _FEW)
+            examples = self._reader.examples(records[few])
+            lap_source()
+            for example, record, place in zip(examples, records[few], places[few], strict=True):
+                if self.chain.takes_examples:
+                    example = self._transform(example, record, task.epoch, place, randoms)[0]
+                rows.add(example)
+            lap(TRANSFORM)
+        self._is_large = rows.has_large
+        return self.finish(self._collated(rows.finish, task.records.tolist), task.records.tolist)
 
     def fetch_chunk(self, task: Task) -> tuple[Chunk, Exception | None]:
         """Return what some positions give; where one raises, what those before it gave, and its error."""
@@ -105,8 +137,11 @@ class Fetcher:
 
     def collate(self, examples: list[Any], records: Callable[[], list[int]]) -> Any:
         """Return a batch of examples; ``records`` tells, where it fails, which they came from."""
+        return self._collated(lambda: self._collate(examples), records)
+
+    def _collated(self, collate: Callable[[], Any], records: Callable[[], list[int]]) -> Any:
         try:
-            batch = self._collate(examples)
+            batch = collate()
         except Exception as error:
             self.note(error, f"raised by collating by {self._collate!r}", records())
             raise

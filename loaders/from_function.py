@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from numpy.random import Generator
 
@@ -27,7 +27,7 @@ ENDLESS: Final = 1 << 62
 class FunctionOptions(TypedDict, total=False):
     """The options of ``DataLoader`` that ``DataLoader.from_callable`` takes as well."""
 
-    num_workers: int
+    num_workers: int | Literal["auto"]
     worker_type: WorkerType
     prefetch_factor: int
     multiprocessing_context: StartMethod | None

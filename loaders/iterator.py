@@ -13,6 +13,7 @@ from .batches import Batches, Ready
 from .plan import Cursor
 
 if TYPE_CHECKING:
+    from .auto import Trial
     from .loader import DataLoader
     from .workers.workers import Passing
 
@@ -25,11 +26,13 @@ class LoaderIterator(Iterator[Any]):
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
         self._previous: float | None = None
-        self._runs: Passing | None = None
+        self._runs: Passing | Trial | None = None
         self._ready: deque[Ready] = deque()
         self._converted: deque[Ready] = deque()
         self._error: Exception | None = None
+        self._finished = False
         self._batches: Batches
+        self._finished = False
         self._begin()
 
     @property
@@ -41,7 +44,6 @@ class LoaderIterator(Iterator[Any]):
         loader = self._loader
         self._pass = loader._progress.begin()
         self._cursor = self._pass.start
-        self._finished = False
         self._drop()
         loader._go_to(self._pass.anchor)
         # What this pass goes by, should a state be loaded for a later one.
@@ -105,18 +107,16 @@ class LoaderIterator(Iterator[Any]):
                 return False  # not yet its turn
             if self._finished:
                 return False
-            if self._runs is None or self._runs.stale:
-                self._open_runs()
+            if (self._runs is None or self._runs.stale) and not self._open_runs():
+                self._finished = True
+                return False
             assert self._runs is not None
             queued = self._runs.ready
             try:
-                made = next(self._runs, None)
+                made = next(self._runs)
             except Exception as error:
                 self._error = error
                 continue
-            if made is None:
-                self._finished = True
-                return False
             bounds = made.run.bounds
             self._loader._watch.refilled(made.times, bounds[len(made.batches)] - bounds[0], queued)
             if self._loader._warning is not None:
@@ -125,11 +125,18 @@ class LoaderIterator(Iterator[Any]):
             if ready:
                 self._fetched = ready[-1].cursor
                 self._ready.extend(ready)
+            if made.run.ends_epoch and made.run.epoch + 1 == self._pass.end_epoch and self._error is None:
+                # What comes now is the next pass's.
+                self._workers.keep(self._runs, Cursor(self._pass.end_epoch, 0))
+                self._runs, self._finished = None, True
         return True
 
-    def _open_runs(self) -> None:
-        loader = self._loader
+    def _open_runs(self) -> bool:
+        """Begin to make what is not delivered yet; return False if there is nothing."""
+        loader, end_epoch = self._loader, self._pass.end_epoch
         start = self._plan.normalise(self._fetched)
+        if end_epoch is not None and (start.epoch >= end_epoch or not self._plan.batches_per_epoch):
+            return False
         self._batches = Batches(
             loader._fetcher,
             self._order,
@@ -140,12 +147,14 @@ class LoaderIterator(Iterator[Any]):
             begun=self._order.begun() | ({(start.epoch, start.position): start.outputs} if start.outputs else {}),
             endless=self._pass.end_epoch is None,
         )
-        self._runs = self._workers.open(partial(self._plan.cut, start, self._pass.end_epoch))
+        self._runs = self._workers.open(start, end_epoch, partial(self._plan.cut, start))
+        return True
 
     def _drop(self) -> None:
         """Forget what was read ahead."""
         runs, self._runs = self._runs, None
         self._error = None
+        self._finished = False
         self._ready.clear()
         self._converted.clear()
         self._fetched = self._cursor

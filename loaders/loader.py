@@ -6,12 +6,13 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ..datasource.source import Source
 from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
 from ..samplers.keys import seed_as_json
 from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
+from .auto import Choice, open_auto
 from .fetch import Fetcher, describe_source
 from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
 from .iterator import LoaderIterator
@@ -68,7 +69,8 @@ class DataLoader:
       max_errors: More failed records than this raise ``TooManyErrors``; None allows any number.
       num_epochs: Epochs in a pass; None is endless.
       num_workers: Processes or threads that make batches; 0 works in this process, ahead in one thread. The batches are the
-        same for any number.
+        same for any number. ``"auto"`` tries in the first pass what is fastest, on batches that are delivered all the same;
+        ``report`` says what it chose and why.
       worker_type: ``"process"``, or ``"thread"`` where transforms release the GIL.
       prefetch_factor: How many batches each worker works ahead, small ones counted by 2 MiB; 0, without workers, works in the
         caller's thread only.
@@ -94,7 +96,9 @@ class DataLoader:
 
     Worker processes start with the first batch and live as long as the loader, over all passes: ``close`` ends them, and so
     do garbage collection and the end of this process, however it ends. One that dies is replaced, and its batches are made
-    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``.
+    again: the stream stays the same. A batch that three workers died of raises ``WorkerError``. At the end of a pass they go on
+    with the first batches of the next, so that it starts at once; threads do from the second pass on. What the next pass turns
+    out not to need, after ``set_epoch`` or ``load_state_dict``, is thrown away.
 
     An error of the source, a transform or ``collate_fn`` is raised in its turn, after the batches before it, of its own type
     and with notes that name record and file, and how to see it again. Nothing is lost: the next ``next`` tries the same batch
@@ -116,7 +120,7 @@ class DataLoader:
         on_error: OnError = "raise",
         max_errors: int | None = None,
         num_epochs: int | None = 1,
-        num_workers: int = 0,
+        num_workers: int | Literal["auto"] = 0,
         worker_type: WorkerType = "process",
         prefetch_factor: int = 2,
         multiprocessing_context: StartMethod | None = None,
@@ -138,8 +142,8 @@ class DataLoader:
         self.batch_size = check_count("batch_size", batch_size, at_least=1)
         self.drop_last = drop_last
         self.num_epochs = None if num_epochs is None else check_count("num_epochs", num_epochs, at_least=1)
-        self.num_workers = check_count("num_workers", num_workers, at_least=0)
-        self.prefetch_factor = check_count("prefetch_factor", prefetch_factor, at_least=0)
+        count = None if num_workers == "auto" else check_count("num_workers", num_workers, at_least=0)
+        self.prefetch_factor = check_count("prefetch_factor", prefetch_factor, at_least=1 if count is None else 0)
         check_source(source)
         check_on_error(on_error)
         if sampler is None:
@@ -156,15 +160,13 @@ class DataLoader:
         self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
         self._faults = FaultList(None if max_errors is None else check_count("max_errors", max_errors, at_least=0))
         self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
-        self._watch = Watch(self.num_workers, worker_type)
+        self._watch = Watch(count or 0, worker_type)
         self._warning = None if warn_waiting is None else WaitingWarning(warn_waiting)
         self._draws_bar = progress
-        self._make_workers = partial(
+        make = partial(
             Workers,
             self._fetcher,
             watch=self._watch,
-            count=self.num_workers,
-            kind=worker_type,
             prefetch_factor=self.prefetch_factor,
             method=multiprocessing_context,
             init=worker_init_fn,
@@ -172,7 +174,17 @@ class DataLoader:
             pin_memory=pin_memory,
             seed=seed,
         )
+        if count is None:
+            choice = Choice(self._watch, "thread" if worker_type == "thread" else None)
+            self._make_workers: Callable[..., Any] = partial(open_auto, make, choice)
+        else:
+            self._make_workers = partial(make, count=count, kind=worker_type)
         self._set_order(None)
+
+    @property
+    def num_workers(self) -> int:
+        """Workers that make batches; with ``"auto"`` 0 until it is found out."""
+        return self._watch.num_workers
 
     @classmethod
     def from_callable(

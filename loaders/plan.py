@@ -28,10 +28,14 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive batches of one epoch, made in one go: batch ``k`` holds positions ``bounds[k] <= p < bounds[k + 1]``."""
+    """Consecutive batches of one epoch, made in one go: batch ``k`` holds positions ``bounds[k] <= p < bounds[k + 1]``.
+
+    ``ends_epoch`` says that the epoch has no further batch.
+    """
 
     epoch: int
     bounds: tuple[int, ...]
+    ends_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class BatchPlan:
             position, end = start.position, self._end(start)
             while position < end:
                 stop = min(end, position + wanted * self.batch_size)
-                yield Run(start.epoch, (*range(position, stop, self.batch_size), stop))
+                yield Run(start.epoch, (*range(position, stop, self.batch_size), stop), stop == end)
                 position, wanted = stop, min(2 * wanted, max_batches())
             start = Cursor(start.epoch + 1, 0)
 
@@ -118,6 +122,6 @@ class SpanPlan:
         if end_epoch is None and not self.batches_per_epoch:
             raise ValueError("the batch sampler has no batch: endless epochs would never give one")
         while end_epoch is None or start.epoch < end_epoch:
-            for span in self.batches.places_from(start.epoch, start.position):
-                yield Run(start.epoch, span)
+            spans = [*self.batches.places_from(start.epoch, start.position)]
+            yield from (Run(start.epoch, span, span is spans[-1]) for span in spans)
             start = Cursor(start.epoch + 1, 0)

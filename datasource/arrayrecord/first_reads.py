@@ -101,7 +101,7 @@ class FirstReads:
     def _check(
         self, addresses: Ints, chunk_bytes: Ints, sizes: Ints, rows: Ints, owner: object
     ) -> tuple[Extents, Ints | int] | None:
-        """Return the records in chunks of one block each, and their place in the chunks; None unless all are plain and sound."""
+        """Return the records in chunks of one block each, and their places there; None unless all are plain and sound."""
         if not addresses.size:
             return Extents.joined([]), 0
         base, smallest = int(addresses.min()), int(chunk_bytes.min())

@@ -207,6 +207,10 @@ class ArrayRecordDataSource(RecordSource):
         offsets = addresses - lowest
         return Extents(lowest, offsets, sizes, int((offsets + sizes).max()), int(sizes.min()), owners)
 
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(shard.path for shard in self._shards))
+
     def locate(self, index: int) -> tuple[str, int]:
         """Return the file and the record in it of element ``0 <= index < len(self)``, to name it in an error."""
         number = bisect_right(self._ends, index)

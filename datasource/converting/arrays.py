@@ -13,13 +13,12 @@ import numpy as np
 from ..arrays import ArraySource
 from ..errors import CorruptShardError, ShardNotFoundError
 from ..features import FeaturesDict
-from ..features.features_dict import FeatureLike
 from ..npy import open_npy, open_npz
 from ..structure import walk
 from .conversion import Conversion, Converted, Item, Piece, describe_inputs
 from .infer_array import features_of_arrays
 from .npz_stream import NpzStream
-from .options import ConvertOptions
+from .options import ConvertOptions, Features, as_features
 from .pieces import cut_ranges
 from .run import run_conversion
 
@@ -35,7 +34,7 @@ def convert_arrays(
     arrays: Arrays | Mapping[str, Arrays],
     path: str | os.PathLike[str],
     *,
-    features: Mapping[str, FeatureLike] | None = None,
+    features: Features | None = None,
     split: str = "train",
     **options: Unpack[ConvertOptions],
 ) -> Converted:
@@ -66,7 +65,7 @@ def convert_arrays(
     """
     given = arrays if isinstance(arrays, Mapping) and _is_by_split(arrays) else {split: arrays}
     found = {name: _open(each) for name, each in given.items()}
-    stored = _infer(found) if features is None else FeaturesDict(features)
+    stored = _infer(found) if features is None else as_features(features)
     files = [path for each in found.values() for path in each.files]
     is_cut = all(each.is_cut for each in found.values())
     pieces = []

@@ -9,11 +9,10 @@ from typing import Any, Unpack
 
 from ..errors import DatasetNotFoundError, SchemaError
 from ..features import FeaturesDict
-from ..features.features_dict import FeatureLike
 from .arrow import rows_of
 from .conversion import Conversion, Converted, Item, Piece
 from .hf_features import from_hugging_face
-from .options import ConvertOptions
+from .options import ConvertOptions, Features, as_features
 from .pieces import cut_ranges
 from .run import run_conversion
 
@@ -26,7 +25,7 @@ def convert_huggingface(
     source: Any,
     path: str | os.PathLike[str],
     *,
-    features: Mapping[str, FeatureLike] | None = None,
+    features: Features | None = None,
     split: str = "train",
     **options: Unpack[ConvertOptions],
 ) -> Converted:
@@ -70,7 +69,7 @@ def convert_huggingface(
             "DatasetWriter.write_all() writes"
         )
     splits = {str(key): each.with_format("arrow") for key, each in source.items()}
-    stored = _infer(splits) if features is None else FeaturesDict(features)
+    stored = _infer(splits) if features is None else as_features(features)
     pieces = []
     for key, rows in splits.items():
         for start, stop in cut_ranges(len(rows), rows.data.nbytes, options):

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Unpack
 
 from ..errors import DataError, DecodeError, ShardNotFoundError
-from ..features import FeaturesDict, Image, Text
-from ..features.features_dict import FeatureLike
+from ..features import Image, Text
 from ..features.image_header import read_header
 from .conversion import Conversion, Converted, Item, Piece
 from .image_listing import Listing, list_classes
 from .image_stats import ImageStats
 from .image_table import read_table
-from .options import ConvertOptions
+from .options import ConvertOptions, Features, as_features
 from .pieces import cut_ranges
 from .run import run_conversion
 
@@ -32,7 +31,7 @@ def convert_images(
     path: str | os.PathLike[str],
     *,
     table: str | os.PathLike[str] | None = None,
-    features: Mapping[str, FeatureLike] | None = None,
+    features: Features | None = None,
     split: str = "train",
     **options: Unpack[ConvertOptions],
 ) -> Converted:
@@ -84,7 +83,7 @@ def convert_images(
         for start, stop in cut_ranges(len(files), num_bytes, options):
             pieces.append(Piece(name, (files[start:stop], found.rows[name][start:stop]), stop - start))
     conversion = Conversion(
-        features=FeaturesDict(features),
+        features=as_features(features),
         pieces=pieces,
         read=_Reader(directory, found.columns, frozenset(features)),
         splits=tuple(found.files),

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypedDict
 
+from ..features import FeaturesDict
+from ..features.features_dict import FeatureLike
 from ..tfds.info import SupervisedKeys
 from .conversion import OnError
 
-__all__ = ["ConvertOptions"]
+__all__ = ["ConvertOptions", "Features", "as_features"]
+
+#: What an example is made of.
+Features: TypeAlias = FeaturesDict | Mapping[str, FeatureLike]
+
+
+def as_features(features: Features) -> FeaturesDict:
+    """Return ``features`` as what they stand for."""
+    return features if isinstance(features, FeaturesDict) else FeaturesDict(features)
 
 
 class ConvertOptions(TypedDict, total=False):

@@ -10,13 +10,12 @@ from typing import Any, Unpack
 
 from ..errors import CorruptShardError, SchemaError
 from ..features import Feature, FeaturesDict
-from ..features.features_dict import FeatureLike
 from ..shards import Paths, Shard
 from .arrow import feature_of, import_pyarrow, rows_of
 from .conversion import Conversion, Converted, Item, Piece, describe_inputs
 from .hf_features import from_hugging_face
 from .inputs import expand_splits
-from .options import ConvertOptions
+from .options import ConvertOptions, Features, as_features
 from .pieces import Counted, cut_counted
 from .run import run_conversion
 
@@ -29,7 +28,7 @@ def convert_parquet(
     paths: Paths | Mapping[str, Paths],
     path: str | os.PathLike[str],
     *,
-    features: Mapping[str, FeatureLike] | None = None,
+    features: Features | None = None,
     split: str = "train",
     **options: Unpack[ConvertOptions],
 ) -> Converted:
@@ -56,7 +55,7 @@ def convert_parquet(
       DatasetExistsError, ValueError, TypeError: As ``DatasetWriter``.
     """
     splits = expand_splits(paths, split, (".parquet",))
-    counted, stored = {}, None if features is None else FeaturesDict(features)
+    counted, stored = {}, None if features is None else as_features(features)
     told: FeaturesDict | None = None
     for name, files in splits.items():
         lengths, num_bytes = [], 0

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..errors import DataError
 from ..features import FeaturesDict
-from ..features.features_dict import FeatureLike
 from ..shards import Paths, Shard
 from ..tasks import Tick
 from ..tfrecord.index import load_offsets
@@ -19,7 +18,7 @@ from .conversion import Conversion, Converted, Item, OnError, Piece, describe_in
 from .infer_example import ExampleStats, parse_record
 from .inputs import expand_splits
 from .observe import observe
-from .options import ConvertOptions
+from .options import ConvertOptions, Features, as_features
 from .pieces import Counted, cut_counted, group_files
 from .recode import Recoder, stored_features
 from .run import run_conversion
@@ -32,7 +31,7 @@ def convert_tfrecord(
     paths: Paths | Mapping[str, Paths],
     path: str | os.PathLike[str],
     *,
-    features: Mapping[str, FeatureLike] | None = None,
+    features: Features | None = None,
     raw: bool = False,
     split: str = "train",
     compression: Compression = "auto",
@@ -76,7 +75,7 @@ def convert_tfrecord(
     pieces, is_cut = plan_frames(splits, compression, options)
     files = [path for each in splits.values() for path in each]
     on_error: OnError = options.get("on_error", "raise")
-    given = None if features is None else FeaturesDict(features)
+    given = None if features is None else as_features(features)
     if not raw and given is None:
         look = _Observer(compression, on_error)
         stats = ExampleStats()

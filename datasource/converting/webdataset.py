@@ -6,13 +6,12 @@ import io
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from ..errors import CorruptShardError, DataError, DecodeError, SchemaError
-from ..features import Feature, FeaturesDict, Image, Scalar, Tensor, Text
-from ..features.features_dict import FeatureLike
+from ..features import Feature, Image, Scalar, Tensor, Text
 from ..npy import read_npy_header
 from ..shards import Paths
 from ..tasks import Tick
@@ -23,10 +22,12 @@ from .images import fault_of_image
 from .infer_array import infer_array
 from .inputs import expand_splits
 from .observe import observe
-from .options import ConvertOptions
+from .options import ConvertOptions, Features, as_features
 from .pieces import group_files
 from .run import run_conversion
-from .tar_samples import Sample, is_sound, read_samples
+
+if TYPE_CHECKING:  # it brings tarfile, which nobody else needs
+    from .tar_samples import Sample
 
 __all__ = ["convert_webdataset"]
 
@@ -42,7 +43,7 @@ def convert_webdataset(
     paths: Paths | Mapping[str, Paths],
     path: str | os.PathLike[str],
     *,
-    features: Mapping[str, FeatureLike] | None = None,
+    features: Features | None = None,
     split: str = "train",
     **options: Unpack[ConvertOptions],
 ) -> Converted:
@@ -89,7 +90,7 @@ def convert_webdataset(
             stats.join(each)
         features = stats.to_features()
     conversion = Conversion(
-        features=FeaturesDict(features),
+        features=as_features(features),
         pieces=pieces,
         read=_Reader(frozenset(features), options.get("on_error", "raise")),
         splits=tuple(splits),
@@ -108,6 +109,8 @@ class _Reader:
     on_error: OnError
 
     def __call__(self, piece: Piece) -> Iterator[Item]:
+        from .tar_samples import is_sound, read_samples
+
         for path in piece.source:
             try:
                 if self.on_error == "skip" and not is_sound(path):
@@ -167,6 +170,8 @@ class _Observer:
     on_error: OnError
 
     def __call__(self, piece: Piece, tick: Tick) -> _Stats:
+        from .tar_samples import read_samples
+
         stats = _Stats()
         for path in piece.source:
             looked_at: dict[str, int] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
 from .base import Json
 from .dtypes import as_dtype, dtype_name
-from .image_codec import ImageFormat, convert_channels, decode_frames, decode_image, encode_image
+from .image_codec import ImageFormat, convert_channels, decode_frames, decode_image, encode_image, small_decoder
 from .image_header import read_header
 from .leaf_feature import LeafFeature
 from .shapes import Shape, check_shape, fits, shape_to_json
@@ -119,7 +120,14 @@ class Image(LeafFeature):
         return encode_image(array, self.encoding_format or "png")
 
     def decode(self, values: WireValues) -> npt.NDArray[Any]:
-        data = single(values)
+        return self._decode_file(single(values))
+
+    def payload_decoder(self) -> Callable[[bytes], Any] | None:
+        if self._dtype != np.uint8 or self._is_animated or not self.keeps_channels:
+            return self._decode_file
+        return small_decoder(self._decode_file, self._channels)
+
+    def _decode_file(self, data: bytes) -> npt.NDArray[Any]:
         if self._is_animated:
             return decode_frames(data)
         pixels = decode_image(data)

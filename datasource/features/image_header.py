@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import struct
 from typing import NamedTuple
 
-__all__ = ["ImageHeader", "read_header"]
+__all__ = ["PNG_FRAME_BYTES", "PNG_START_BYTES", "ImageHeader", "is_one_chunk", "read_header", "read_png_start"]
 
 
 class ImageHeader(NamedTuple):
@@ -28,11 +27,12 @@ _PNG_CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
-# Most pictures of a dataset are of a few sizes; looking a header up takes a third of the time of making it.
-_png_header = functools.lru_cache(maxsize=256)(ImageHeader)
 _PNG_CHUNK = struct.Struct(">I4s").unpack_from
-# After the signature: the first chunk (its kind, width, height, colour type), then length and kind of the second.
-_PNG_START = struct.Struct(">12x4sIIxB3x4xI4s").unpack_from
+# After the signature the first chunk: its kind, width, height, bits a channel, colour type.
+_PNG_START = struct.Struct(">8x4x4sIIBB3x4x").unpack_from
+PNG_START_BYTES = 33
+# What frames a single chunk of pixels: the start, length, kind and checksum of the chunk, the chunk that ends the file.
+PNG_FRAME_BYTES = PNG_START_BYTES + 12 + 12
 _JPEG_SIZE = struct.Struct(">HHB").unpack_from
 
 
@@ -56,15 +56,30 @@ def read_header(data: bytes) -> ImageHeader | None:
     return None
 
 
-def _read_png(data: bytes) -> ImageHeader | None:
-    kind, width, height, colour, length, second = _PNG_START(data)
-    if kind != b"IHDR":
+def read_png_start(data: bytes) -> tuple[ImageHeader, int] | None:
+    """Return what the first ``PNG_START_BYTES`` of a PNG say, and the bits of a channel; None if they are not that."""
+    if len(data) < PNG_START_BYTES or not data.startswith(b"\x89PNG\r\n\x1a\n"):
         return None
-    channels = _PNG_CHANNELS.get(colour, 0)
-    if second == b"IDAT" and length == len(data) - 57:  # Nothing else but the end: the usual small picture.
-        return _png_header("png", width, height, channels)
+    kind, width, height, bits, colour = _PNG_START(data)
+    return (ImageHeader("png", width, height, _PNG_CHANNELS.get(colour, 0)), bits) if kind == b"IHDR" else None
+
+
+def is_one_chunk(data: bytes) -> bool:
+    """Whether a PNG of at least ``PNG_FRAME_BYTES`` has nothing between its start and its end but one chunk of pixels."""
+    length, kind = _PNG_CHUNK(data, PNG_START_BYTES)
+    return bool(kind == b"IDAT" and length == len(data) - PNG_FRAME_BYTES)
+
+
+def _read_png(data: bytes) -> ImageHeader | None:
+    found = read_png_start(data)
+    if found is None:
+        return None
+    header, _ = found
+    if len(data) >= PNG_FRAME_BYTES and is_one_chunk(data):
+        return header
+    _, width, height, channels = header
     # OpenCV takes the memory that a chunk claims before it looks whether the chunk is there.
-    at, end = 33, len(data)
+    at, end = PNG_START_BYTES, len(data)
     while at < end:
         length, kind = _PNG_CHUNK(data, at)
         at += 12 + length

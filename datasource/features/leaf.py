@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,14 @@ class Leaf(ABC):
           DecodeError: As ``read``.
         """
         return self.read({} if values is None else {self.key: values})
+
+    def payload_decoder(self) -> Callable[[bytes], Any] | None:
+        """Return a faster ``decode``, of a payload; see ``LeafFeature.payload_decoder``."""
+        return None
+
+    def payload_form(self, nbytes: int) -> tuple[str, Callable[[Any], Any] | None] | None:
+        """Return how a payload of ``nbytes`` is unpacked to the value at once; see ``LeafFeature.payload_form``."""
+        return None
 
     def to_columns(self, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         """Return a column from n records that have the same layout; ``None`` if it must be decoded record by record.
@@ -167,6 +175,12 @@ class ValueLeaf(Leaf):
             return self._decode(values)
         except DecodeError as error:
             raise named(error, self.path) from error.__cause__
+
+    def payload_decoder(self) -> Callable[[bytes], Any] | None:
+        return self.feature.payload_decoder()
+
+    def payload_form(self, nbytes: int) -> tuple[str, Callable[[Any], Any] | None] | None:
+        return self.feature.payload_form(nbytes)
 
     def to_columns(self, values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
         return None if self.feature.optional else self.feature.decode_columns(values)

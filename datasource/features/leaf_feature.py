@@ -64,6 +64,26 @@ class LeafFeature(Feature):
         """Return the function to decode many records with: ``decode``, or what it would call."""
         return self.decode
 
+    def payload_decoder(self) -> Callable[[bytes], Any] | None:
+        """Return a function that decodes a list packed in one piece, its *payload*: one byte string, float32 or varints.
+
+        It returns what ``decode`` returns for that list, or raises anything, even where ``decode`` would not. None where there
+        is none that is faster; ``bytes`` where the payload is the value.
+        """
+        return None
+
+    def list_decoder(self) -> Callable[[bytes], list[Any]] | None:
+        """Return a function that does to the payload of any number of joined elements what ``decode_many`` and ``join`` do."""
+        return None
+
+    def payload_form(self, nbytes: int) -> tuple[str, Callable[[Any], Any] | None] | None:
+        """Return a ``payload_decoder`` for payloads of ``nbytes`` in two parts, None where there is none.
+
+        They are the code that ``struct`` cuts the payload out with, little-endian, and what makes the value of what it gives,
+        None if that is the value.
+        """
+        return None
+
     @property
     def fills_arrays(self) -> bool:
         """Whether decoded values are of the declared shape and dtype, so that a column is one array of them."""

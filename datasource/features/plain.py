@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
 from .dtypes import STRING, Kind, dtype_name, wire_kind
+from .packed import array_decoder, list_decoder, scalar_decoder, scalar_form
 from .shapes import Shape, fill_shape
 from .values import require
 
@@ -96,6 +98,20 @@ class PlainCodec:
         values = require(values, self.kind)
         shape = self._shape if len(values) == self._count else fill_shape(self._shape, len(values))
         return self._new_array(values).reshape(shape)  # type: ignore[arg-type]  # without None
+
+    def payload_decoder(self) -> Callable[[bytes], Any] | None:
+        """Return a faster ``decode``, or ``decode_scalar``, of a payload; see ``LeafFeature.payload_decoder``."""
+        if self._shape == ():
+            return scalar_decoder(self._dtype, self._bounds)
+        return array_decoder(self._dtype, self._count, self._shape)
+
+    def list_decoder(self) -> Callable[[bytes], list[Any]] | None:
+        """Return a faster ``decode_many`` of a payload, the elements as a list; see ``LeafFeature.list_decoder``."""
+        return list_decoder(self._dtype, self._count, self._shape)
+
+    def payload_form(self, nbytes: int) -> tuple[str, Callable[[Any], Any] | None] | None:
+        """Return how a scalar in ``nbytes`` is unpacked at once; see ``LeafFeature.payload_form``."""
+        return scalar_form(self._dtype, nbytes) if self._shape == () else None
 
     def decode_many(self, values: WireValues, size: int) -> npt.NDArray[Any]:
         """Return ``size`` elements that are joined in a list as a new array, one axis more than the shape."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -92,6 +92,9 @@ class SequenceLeaf(RowsLeaf):
             return self.feature.join(self.feature.decode_many((values,), len(values) // count))
         except DecodeError as error:
             raise named(error, self.path) from error.__cause__
+
+    def payload_decoder(self) -> Callable[[bytes], Any] | None:
+        return self.feature.list_decoder() if self._is_simple else None
 
     def rows(self, wire: Mapping[str, WireValues]) -> Rows:
         return Rows.read(wire, self.key, self.feature, self.lengths)

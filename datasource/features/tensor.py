@@ -127,6 +127,21 @@ class Tensor(LeafFeature):
             return self.decode
         return self._plain.decode if self._shape else self._plain.decode_scalar
 
+    def payload_decoder(self) -> Callable[[bytes], Any] | None:
+        if type(self).decode is not Tensor.decode:
+            return None
+        return self._raw.payload_decoder() if self._plain is None else self._plain.payload_decoder()
+
+    def list_decoder(self) -> Callable[[bytes], list[Any]] | None:
+        if self._plain is None or self.joins_to_arrays or type(self).decode_many is not Tensor.decode_many:
+            return None
+        return self._plain.list_decoder()
+
+    def payload_form(self, nbytes: int) -> tuple[str, Callable[[Any], Any] | None] | None:
+        if self._plain is None or type(self).decode is not Tensor.decode:
+            return None
+        return self._plain.payload_form(nbytes)
+
     def decode_parts(self, parts: tuple[WireValues, ...]) -> Any:
         if len(parts) == 1:
             return self.decode(parts[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from ..errors import DecodeError, SchemaError
@@ -28,6 +29,9 @@ class Text(Tensor):
     def decode(self, values: WireValues) -> Any:
         text = values[0] if type(values) is list and len(values) == 1 else super().decode(values)
         return _decode(text) if self.gives_str else text
+
+    def payload_decoder(self) -> Callable[[bytes], Any] | None:
+        return _decode if self.gives_str else bytes
 
     def decode_many(self, parts: tuple[WireValues, ...], size: int) -> Any:
         texts = super().decode_many(parts, size)

@@ -1,6 +1,6 @@
 """The directory that TensorFlow Datasets keeps a dataset in: names, versions, splits, descriptions. No TensorFlow."""
 
-from .info import DatasetInfo, SplitInfo, shard_paths
+from .info import DatasetInfo, SplitInfo, shard_files, shard_paths
 from .splits import ReadInstruction, Split, SplitRange, even_splits, resolve_split
 from .versions import find_dataset
 
@@ -13,5 +13,6 @@ __all__ = [
     "even_splits",
     "find_dataset",
     "resolve_split",
+    "shard_files",
     "shard_paths",
 ]

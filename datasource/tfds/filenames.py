@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import PurePosixPath
 
@@ -24,27 +25,8 @@ def shard_filename(
     Raises:
       SchemaError: The template has another variable, or leads out of the directory.
     """
-    digits = max(5, len(str(num_shards)))
-    variables = {
-        "DATASET": dataset,
-        "SPLIT": split,
-        "FILEFORMAT": file_format,
-        "SHARD_INDEX": f"{shard:0{digits}}",
-        "NUM_SHARDS": f"{num_shards:0{digits}}",
-        "SHARD_X_OF_Y": f"{shard:0{digits}}-of-{num_shards:0{digits}}",
-    }
-
-    def substitute(match: re.Match[str]) -> str:
-        if match[1] not in variables:
-            raise SchemaError(f"shard names {template!r}: no variable {match[0]}; there are {sorted(variables)}")
-        return variables[match[1]]
-
-    # Not str.format: a template may come from anywhere, and "{DATASET:>999999999}" would be carried out.
-    name = re.sub(r"\{([^{}]*)\}", substitute, template or DEFAULT_TEMPLATE)
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise SchemaError(f"shard names {template!r} lead out of the dataset's directory: {name!r}")
-    return name
+    around = _fill_in(num_shards, dataset=dataset, split=split, file_format=file_format, template=template)
+    return f"{shard:0{_count_digits(num_shards)}}".join(around)
 
 
 def shard_filenames(
@@ -55,13 +37,45 @@ def shard_filenames(
     Raises:
       SchemaError: As ``shard_filename``, or two shards would have the same name.
     """
-    names = sorted(
-        shard_filename(shard, num_shards, dataset=dataset, split=split, file_format=file_format, template=template)
-        for shard in range(num_shards)
-    )
-    if len(set(names)) < num_shards:
+    around = _fill_in(num_shards, dataset=dataset, split=split, file_format=file_format, template=template)
+    if len(around) == 1 and num_shards > 1:
         raise SchemaError(f"shard names {template!r} are the same for all {num_shards} shards")
-    return names
+    digits = _count_digits(num_shards)
+    # All numbers have as many digits: they are in the order of the strings.
+    return [f"{shard:0{digits}}".join(around) for shard in range(num_shards)]
+
+
+def _fill_in(num_shards: int, *, dataset: str, split: str, file_format: str, template: str) -> list[str]:
+    """Return a template with everything in its place but the shard's number: what stands around that, once or more."""
+    total = f"{num_shards:0{_count_digits(num_shards)}}"
+    variables = {
+        "DATASET": [dataset],
+        "SPLIT": [split],
+        "FILEFORMAT": [file_format],
+        "NUM_SHARDS": [total],
+        "SHARD_INDEX": ["", ""],
+        "SHARD_X_OF_Y": ["", f"-of-{total}"],
+    }
+    around = [""]
+    # Not str.format: a template may come from anywhere, and "{DATASET:>999999999}" would be carried out.
+    for literal, variable in re.findall(r"([^{]*)(\{[^{}]*\}|\{|$)", template or DEFAULT_TEMPLATE):
+        around[-1] += literal
+        if variable in ("", "{"):
+            around[-1] += variable
+            continue
+        if variable[1:-1] not in variables:
+            raise SchemaError(f"shard names {template!r}: no variable {variable}; there are {sorted(variables)}")
+        first, *more = variables[variable[1:-1]]
+        around[-1] += first
+        around += more
+    path = PurePosixPath("0".join(around))
+    if path.is_absolute() or ".." in path.parts:
+        raise SchemaError(f"shard names {template!r} lead out of the dataset's directory: {os.fspath(path)!r}")
+    return around
+
+
+def _count_digits(num_shards: int) -> int:
+    return max(5, len(str(num_shards)))
 
 
 def check_split_name(name: str) -> str:

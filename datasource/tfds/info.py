@@ -16,7 +16,7 @@ from .filenames import DEFAULT_TEMPLATE, shard_filenames
 from .info_json import info_from_json, info_to_json, split_names_from_json
 from .labels import read_labels, write_labels
 
-__all__ = ["DatasetInfo", "SplitInfo", "SupervisedKeys", "shard_paths"]
+__all__ = ["DatasetInfo", "SplitInfo", "SupervisedKeys", "shard_files", "shard_paths"]
 
 # Names of features, in tuples and dicts as the model takes them: ("image", "label").
 SupervisedKeys: TypeAlias = str | tuple["SupervisedKeys", ...] | dict[str, "SupervisedKeys"]
@@ -103,7 +103,8 @@ class DatasetInfo:
         Splits without records come last.
 
         Raises:
-          DatasetNotFoundError: The directory, or dataset_info.json or features.json in it, does not exist.
+          DatasetNotFoundError: The directory, or dataset_info.json or features.json in it, does not exist. Features that
+            dataset_info.json holds do, too.
           DataError: A file cannot be understood; names it.
         """
         directory = Path(directory)
@@ -112,16 +113,21 @@ class DatasetInfo:
         info_path, features_path = directory / INFO_FILE, directory / FEATURES_FILE
         if not info_path.is_file():
             raise DatasetNotFoundError(f"no {INFO_FILE} in it{_suggest(directory)}", os.fspath(directory))
-        if not features_path.is_file():
+        with _naming(info_path):
+            fields = info_from_json(_read_json(info_path))
+        fields["splits"] = tuple(SplitInfo(**split) for split in fields["splits"])
+        form = fields.pop("features", None)
+        if features_path.is_file():
+            form = _read_json(features_path)
+        elif form is None:
             raise DatasetNotFoundError(
                 f"no {FEATURES_FILE} in it; datasets prepared by TFDS before 4.0 have none: prepare it again",
                 os.fspath(directory),
             )
-        with _naming(info_path):
-            fields = info_from_json(_read_json(info_path))
-        fields["splits"] = tuple(SplitInfo(**split) for split in fields["splits"])
+        else:
+            features_path = info_path
         with _naming(features_path):
-            features = Feature.from_json(_read_json(features_path))
+            features = Feature.from_json(form)
             if not isinstance(features, FeaturesDict):
                 raise SchemaError(f"a FeaturesDict expected for the whole example, got {features!r}")
         empty_path = directory / EMPTY_SPLITS_FILE
@@ -159,6 +165,11 @@ class DatasetInfo:
 
 
 def shard_paths(directory: str | os.PathLike[str], info: DatasetInfo, split: str) -> list[Path]:
+    """As ``shard_files``, which takes a tenth of the time: of many thousand shards that is some."""
+    return [Path(file) for file in shard_files(directory, info, split)]
+
+
+def shard_files(directory: str | os.PathLike[str], info: DatasetInfo, split: str) -> list[str]:
     """Return the paths of the ArrayRecord shards of one split, in the order of its ``shard_lengths``.
 
     The files are not looked at.
@@ -182,7 +193,7 @@ def shard_paths(directory: str | os.PathLike[str], info: DatasetInfo, split: str
         file_format="array_record",
         template=found.filepath_template,
     )
-    return [Path(directory, name) for name in names]
+    return [os.path.join(directory, name) for name in names]
 
 
 def _suggest(directory: Path) -> str:

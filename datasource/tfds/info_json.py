@@ -1,7 +1,7 @@
 """dataset_info.json to the fields of a ``DatasetInfo`` and back.
 
 The file is protocol-buffer JSON: camelCase, 64-bit integers as strings, defaults left out. Read leniently: snake_case and
-plain integers mean the same.
+plain integers mean the same, and ``null`` what is left out.
 """
 
 from __future__ import annotations
@@ -52,14 +52,16 @@ def info_from_json(form: Any) -> dict[str, Any]:
         raise DataError("the dataset has no name")
     # A file without the entry was written before there was another format.
     fields["file_format"] = str(form.get("fileFormat") or "tfrecord").lower()
-    fields["alternative_file_formats"] = tuple(str(name).lower() for name in form.get("alternativeFileFormats", ()))
-    fields["splits"] = [_split_from_json(split) for split in form.get("splits", ())]
-    fields["urls"] = tuple(_camel_keys(form.get("location", {}), "location").get("urls", ()))
+    fields["alternative_file_formats"] = tuple(str(name).lower() for name in _list(form, "alternativeFileFormats"))
+    fields["splits"] = [_split_from_json(split) for split in _list(form, "splits")]
+    fields["urls"] = tuple(map(str, _list(_camel_keys(form.get("location", {}), "location"), "urls")))
     fields["license"] = str(_camel_keys(form.get("redistributionInfo", {}), "redistributionInfo").get("license", ""))
-    fields["release_notes"] = dict(form.get("releaseNotes", {}))
+    fields["release_notes"] = dict(_object(form.get("releaseNotes", {}), "releaseNotes"))
     fields["disable_shuffling"] = bool(form.get("disableShuffling"))
     if form.get("supervisedKeys"):
         fields["supervised_keys"] = _keys_from_json(form["supervisedKeys"])
+    if "features" in form:
+        fields["features"] = form["features"]
     fields["other"] = {key: value for key, value in form.items() if key not in _READ}
     return fields
 
@@ -67,7 +69,7 @@ def info_from_json(form: Any) -> dict[str, Any]:
 def _split_from_json(form: Any) -> dict[str, Any]:
     form = _camel_keys(form, "a split")
     name = str(form.get("name", ""))
-    lengths = tuple(_integer(length, f"split {name!r}, shardLengths") for length in form.get("shardLengths", ()))
+    lengths = tuple(_integer(length, f"split {name!r}, shardLengths") for length in _list(form, "shardLengths"))
     if not lengths and _integer(form.get("numShards", 0), f"split {name!r}, numShards"):
         raise DataError(
             f"split {name!r}: the records in each shard are not listed; it was prepared before TFDS 2, prepare it again"
@@ -98,10 +100,11 @@ def _keys_from_json(form: Any, depth: int = 0) -> Any:
     if "featureKey" in form:
         return str(form["featureKey"])
     if "tuple" in form:
-        items = _camel_keys(form["tuple"], "supervisedKeys").get("items", ())
+        items = _list(_camel_keys(form["tuple"], "supervisedKeys"), "items")
         return tuple(_keys_from_json(item, depth + 1) for item in items)
     if "dict" in form:
-        members = form["dict"].get("dict", form["dict"])
+        members = _object(form["dict"], "supervisedKeys")
+        members = _object(members.get("dict", members), "supervisedKeys")
         return {name: _keys_from_json(item, depth + 1) for name, item in members.items()}
     # Of before there were nested keys.
     return str(form.get("input", "")), str(form.get("output", ""))
@@ -139,9 +142,22 @@ def _keys_to_json(keys: Any) -> dict[str, Any]:
 
 
 def _camel_keys(form: Any, where: str) -> dict[str, Any]:
+    """Return an object's members that are not null, by names in camelCase."""
+    members = _object(form, where).items()
+    return {re.sub(r"_(.)", lambda match: match[1].upper(), key): value for key, value in members if value is not None}
+
+
+def _object(form: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(form, Mapping):
         raise DataError(f"{where}: an object expected, got {str(form)[:80]!r}")
-    return {re.sub(r"_(.)", lambda match: match[1].upper(), key): value for key, value in form.items()}
+    return form
+
+
+def _list(form: Mapping[str, Any], key: str) -> list[Any]:
+    value = form.get(key, [])
+    if not isinstance(value, list):
+        raise DataError(f"{key}: a list expected, got {str(value)[:80]!r}")
+    return value
 
 
 def _integer(value: Any, where: str) -> int:

@@ -142,6 +142,10 @@ class TFRecordSource(RecordSource):
         path, record = self.locate(index)
         raise CorruptShardError(f"{message}. Copy the file again, or leave the record out", path, record, offset)
 
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(shard.path for shard in self._shards))
+
     def locate(self, index: int) -> tuple[str, int]:
         number = bisect_right(self._ends, index)
         first = self._ends[number] - self._lengths[number]

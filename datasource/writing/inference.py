@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SchemaError
-from ..features import Feature, FeaturesDict, Scalar, Sequence, Tensor, Text
+from ..features import Feature, FeaturesDict, Sequence, Tensor, Text
 from ..features.dtypes import STRING
 
 __all__ = ["infer_features", "warn_of_inference"]
@@ -21,8 +21,8 @@ def infer_features(example: Mapping[str, Any]) -> FeaturesDict:
 
         value                                   feature
         str, bytes                              Text()
-        bool, int, NumPy's integers             Scalar of that dtype; int64 for int
-        NumPy's half and single                 Scalar of that dtype
+        bool, int, NumPy's integers             that dtype; int64 for int
+        NumPy's half and single                 that dtype
         float, NumPy's double, complex          Tensor of shape () as raw bytes: a record's own floats are single precision
         array of numbers or bools               Tensor of its shape, as raw bytes
         array of strings                        Tensor of its shape
@@ -55,7 +55,7 @@ def _infer(value: Any, path: str) -> Feature:
     if isinstance(value, (list, tuple)):
         return _infer_sequence(value, path)
     if isinstance(value, int) and not isinstance(value, bool):
-        return Scalar(np.int64)
+        return Tensor(shape=(), dtype=np.int64)
     if isinstance(value, (np.ndarray, np.generic, bool, float, complex)):
         return _infer_array(np.asarray(value), path)
     raise SchemaError(f"feature {path!r}: {type(value).__name__} does not tell what to store; give features")
@@ -78,7 +78,7 @@ def _infer_array(value: np.ndarray[Any, Any], path: str) -> Feature:
         if dtype.kind in "OSU":
             return Tensor(shape=value.shape, dtype=dtype)
         if not value.shape and (dtype.kind in "biu" or dtype in (np.float16, np.float32)):
-            return Scalar(dtype)
+            return Tensor(shape=(), dtype=dtype)
         return Tensor(shape=value.shape, dtype=dtype, encoding="bytes")
     except SchemaError as error:
         raise SchemaError(f"feature {path!r}: {error.message}; give features") from None

@@ -12,11 +12,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from hashlib import md5
 from itertools import groupby
-from typing import TypeAlias
+from typing import SupportsIndex, TypeAlias
 
 __all__ = ["Key", "KeyedRecords", "key_bytes"]
 
-Key: TypeAlias = str | bytes | int
+Key: TypeAlias = str | bytes | SupportsIndex
 
 #: Kept in memory before any of it goes to files. One of them is read back at a time: 1 GB of a split of 1 TB.
 _BUFFER_BYTES = 64 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 from ..errors import SchemaError
 from .codec import AUTO, choose_codec
@@ -15,8 +15,9 @@ from .limits import ShardLimits
 __all__ = ["Layout", "Source", "cut_evenly", "first_example", "lay_out"]
 
 Example: TypeAlias = Mapping[str, Any]
+Counted: TypeAlias = Mapping[str, Any] | Sequence[Example]
 #: Columns; examples by number; or a function that gives the examples of one shard of so many.
-Source: TypeAlias = Mapping[str, Any] | Sequence[Example] | Callable[[int, int], Iterable[Example]]
+Source: TypeAlias = Counted | Callable[[int, int], Iterable[Example]]
 
 #: Examples that are looked at to tell how large records are, and whether compressing them pays.
 _SAMPLE = 256
@@ -58,45 +59,51 @@ def lay_out(split: str, source: Source, encoder: RecordEncoder, limits: ShardLim
     """
     if num_shards is not None and num_shards < 1:
         raise ValueError(f"num_shards must be 1 or more, got {num_shards} for split {split!r}")
-    if not _has_length(split, source):
+    counted = _count_on(split, source)
+    if counted is None:
         if num_shards is None:
             raise ValueError(f"split {split!r} is given by a function, for which num_shards must say how often to call it")
         return Layout(tuple(range(num_shards + 1)), limits, 0, is_counted=False)
-    length = _length(source)
-    sample = [_encode(split, source, index, encoder) for index in _spread(length)]
+    length = _length(counted)
+    sample = [_encode(split, counted, index, encoder) for index in _spread(length)]
     record_bytes = sum(map(len, sample)) / max(len(sample), 1)
     codec = choose_codec(sample) if limits.codec == AUTO else limits.codec
     bounds = cut_evenly(length, record_bytes, limits, num_shards)
     return Layout(bounds, ShardLimits(None, None, codec), round(length * record_bytes))
 
 
-def first_example(split: str, source: Source) -> Example | None:
+def first_example(split: str, source: Any) -> Example | None:
     """Return the first example of a source; None if it has none.
 
     Raises:
       TypeError: It is no source.
     """
-    if not _has_length(split, source):
+    counted = _count_on(split, source)
+    if counted is None:
         return next(iter(source(0, 1)), None)
-    if not _length(source):
-        return None
-    return take_row(source, 0) if isinstance(source, Mapping) else source[0]
+    return _take(counted, 0) if _length(counted) else None
 
 
-def _has_length(split: str, source: Any) -> TypeGuard[Mapping[str, Any] | Sequence[Example]]:
-    """Return whether a source has examples by number; else it is a function."""
+def _count_on(split: str, source: Any) -> Counted | None:
+    """Return a source that has its examples by number; None for a function."""
     if hasattr(source, "__len__") and hasattr(source, "__getitem__"):
-        return True
+        counted: Counted = source
+        return counted
     if not callable(source):
         raise TypeError(
             f"split {split!r}: columns, a sequence of examples or a function expected, got {type(source).__name__}; what "
             "can only be read once, from beginning to end, DatasetWriter.write_all() writes"
         )
-    return False
+    return None
 
 
-def _length(source: Mapping[str, Any] | Sequence[Example]) -> int:
+def _length(source: Counted) -> int:
     return count_rows(source) if isinstance(source, Mapping) else len(source)
+
+
+def _take(source: Counted, index: int) -> Example:
+    example: Example = take_row(source, index) if isinstance(source, Mapping) else source[index]
+    return example
 
 
 def _spread(length: int) -> list[int]:
@@ -105,10 +112,9 @@ def _spread(length: int) -> list[int]:
     return [index * length // count for index in range(count)]
 
 
-def _encode(split: str, source: Any, index: int, encoder: RecordEncoder) -> bytes:
-    example = take_row(source, index) if isinstance(source, Mapping) else source[index]
+def _encode(split: str, source: Counted, index: int, encoder: RecordEncoder) -> bytes:
     try:
-        return encoder.encode(example)
+        return encoder.encode(_take(source, index))
     except SchemaError as error:
         raise SchemaError(f"example {index} of split {split!r}: {error.message}. Nothing was written") from error.__cause__
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from ..features import FeaturesDict
 from ..features.features_dict import FeatureLike
+from ..manifest import MANIFEST_FILE, Manifest
 from ..progress import show_progress
 from ..tasks import Tick, count_cpus, run_tasks
 from ..tfds import DatasetInfo
@@ -49,6 +50,7 @@ class WriterOptions(TypedDict, total=False):
     shard_bytes: int
     shard_records: int
     codec: str
+    fingerprint: str
     resume: bool
     plan: Any
 
@@ -103,7 +105,8 @@ def write_dataset(
         They are spawned: sequences and functions are pickled, and a script needs its ``if __name__ == "__main__"``.
       num_shards: Of every split, or of each by its name.
       progress: Show a bar (needs tqdm).
-      options: As ``DatasetWriter`` takes them. With ``resume=True`` an interrupted run goes on where it was.
+      options: As ``DatasetWriter`` takes them. With ``resume=True`` an interrupted run goes on where it was. With a
+        ``fingerprint`` of what the sources are made from, nothing is done where there is a data set of that fingerprint.
 
     Raises:
       SchemaError: An example does not fit; names it by its number in the split. Nothing is published.
@@ -111,6 +114,8 @@ def write_dataset(
       ValueError: ``num_shards`` is missing for a function, or an option is not as described.
       DataError, DatasetExistsError: As ``DatasetWriter``.
     """
+    if root := _find_root(path, options.get("fingerprint", "")):
+        return root
     features = _find_features(path, sources, features, options)
     limits = ShardLimits.check(options.get("shard_bytes"), options.get("shard_records"), options.get("codec", AUTO))
     counts = num_shards if isinstance(num_shards, Mapping) else dict.fromkeys(sources, num_shards)
@@ -135,6 +140,12 @@ def write_dataset(
                 tick(sum(job.stop - job.start for job in jobs if job.part.number in finished))
             run_tasks(partial(_write_shard, shared), todo, num_workers=num_workers, tick=tick, describe=str, attempts=_ATTEMPTS)
     return writer.root
+
+
+def _find_root(path: str | os.PathLike[str], fingerprint: str) -> str:
+    """Return the root of the data set that is there, if it has that fingerprint."""
+    manifest = Manifest.read(os.path.join(path, MANIFEST_FILE)) if fingerprint else None
+    return manifest.root if manifest is not None and manifest.fingerprint == fingerprint else ""
 
 
 def _find_features(

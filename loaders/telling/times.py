@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...datasource.laps import STAGES, TRANSPORT
@@ -35,3 +36,9 @@ class Times:
         spent = list(self.spent_ns)
         spent[TRANSPORT] += spent_ns
         return replace(self, spent_ns=tuple(spent))
+
+    @staticmethod
+    def joined(parts: Sequence[Times]) -> Times:
+        """Return what a run took that was made in parts, all of it put down to who made the first."""
+        spent = tuple(map(sum, zip(*(part.spent_ns for part in parts), strict=True)))
+        return replace(parts[0], spent_ns=spent, nbytes=sum(part.nbytes for part in parts))

@@ -6,7 +6,7 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ..errors import WorkerError
 from ..plan import Run
@@ -16,30 +16,23 @@ from .pool import WorkerPool
 
 __all__ = ["WorkerPass"]
 
-#: Small batches travel together, so many bytes, and as long as making them takes no longer than this.
-_RUN_BYTES = 2 << 20
-_RUN_SECONDS = 0.02
-_RUN_BATCHES = 64
-
 
 class WorkerPass(Iterator[Made]):
     """Gives the runs of a plan, made by a pool's workers, in order, with ``ahead`` of them ordered before they are asked for.
 
     Args:
       pool: The workers; several passes may share them.
-      cut: Gives the runs; is told how many batches the next one may have.
+      runs: What is to be made.
       ahead: ``>= 1``.
       timeout_s: How long to wait for a run, 0 for ever.
     """
 
-    def __init__(
-        self, pool: WorkerPool, cut: Callable[[Callable[[], int]], Iterator[Run]], *, ahead: int, timeout_s: float
-    ) -> None:
+    def __init__(self, pool: WorkerPool, runs: Iterator[Run], *, ahead: int, timeout_s: float) -> None:
         self._pool = pool
         self._pid = os.getpid()
         self._ahead = ahead
         self._timeout_s = timeout_s
-        self._runs = cut(self._max_batches)
+        self._runs = runs
         self._orders: deque[Order] = deque()
         with pool.lock:
             self._lane, self._number = pool.enter()
@@ -80,6 +73,13 @@ class WorkerPass(Iterator[Made]):
                 pool.close()
                 raise
 
+    def make(self, run: Run) -> Made:
+        """Return a run by itself, before those that were ordered; made anew."""
+        with self._pool.lock:
+            order = self._pool.order(run, self._lane, self._number)
+            self._wait(order)
+            return self._pool.collect(order)
+
     def close(self) -> None:
         """Cancel what was ordered. May be called twice."""
         self._finalizer()
@@ -99,12 +99,6 @@ class WorkerPass(Iterator[Made]):
                 who = self._pool.who_has(order)
                 self._pool.close()
                 raise WorkerError(f"no batch for {self._timeout_s} s: {self._pool.describe(order.run)}; {who}")
-
-    def _max_batches(self) -> int:
-        nbytes, seconds = self._pool.batch_cost
-        if not seconds:
-            return 1
-        return max(1, min(_RUN_BATCHES, int(_RUN_BYTES / max(1.0, nbytes)), int(_RUN_SECONDS / seconds)))
 
 
 def _leave(pool: WorkerPool, lane: int, orders: deque[Order], pid: int) -> None:

@@ -33,6 +33,10 @@ _log = logging.getLogger("arrayfeed")
 _PAGE_BYTES = 2 << 20
 #: A batch that has taken this many workers with it is not tried again.
 _MAX_DEATHS = 3
+#: Small batches travel together, so many bytes, and as long as making them takes no longer than this.
+_RUN_BYTES = 2 << 20
+_RUN_SECONDS = 0.02
+_RUN_BATCHES = 64
 _NAMED = 64
 #: Neither are workers started for ever that end before they have taken a job.
 _MAX_FAILED_STARTS = 10
@@ -179,9 +183,16 @@ class WorkerPool:
             self._slots.free(slot)
 
     @property
-    def batch_cost(self) -> tuple[float, float]:
-        """Bytes and seconds that the latest batches took each; 0 before the first."""
-        return self._bytes_per_batch, self._seconds_per_batch
+    def seconds_per_batch(self) -> float:
+        """What the latest batches took each, in the worker; 0 before the first."""
+        return self._seconds_per_batch
+
+    def max_batches(self) -> int:
+        """Return how many batches the next order may be of."""
+        if not self._seconds_per_batch:
+            return 1
+        by_bytes = int(_RUN_BYTES / max(1.0, self._bytes_per_batch))
+        return max(1, min(_RUN_BATCHES, by_bytes, int(_RUN_SECONDS / self._seconds_per_batch)))
 
     @property
     def unread(self) -> int:
@@ -247,7 +258,9 @@ class WorkerPool:
         if result.outcome == Result.DONE and wanted:
             order.result, order.slot = result, slot
             return
-        self._slots.free(slot, result.packed.used if result.outcome == Result.DONE else 0)
+        # What did not fit, or on the disk, may have been begun; what was cancelled was not.
+        touched = {Result.DONE: result.packed.used, Result.CANCELLED: 0}.get(result.outcome, slot.size)
+        self._slots.free(slot, touched)
         if wanted and result.outcome == Result.TOO_LARGE:
             # Made once more, in a slot that is large enough: no worker waits for an answer while training is busy.
             self._slots.expect(result.packed.used)

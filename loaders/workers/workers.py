@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..fetch import Fetcher
 from ..order import Order
-from ..plan import Run
+from ..plan import Cursor, Run
 from ..runs import Made, RunMaker
 from ..telling.watch import Watch
 from .in_turn import InTurn
+from .interrupts import postponed
+from .parts import PartedPass, divide_first
 from .payload import Payload, check_picklable
 from .prefetch import Prefetcher
 from .threads import ThreadPass
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from .passes import WorkerPass
     from .pool import WorkerPool
 
-    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | InTurn[Made]
+    Passing: TypeAlias = Prefetcher[Made] | ThreadPass[Made] | WorkerPass | PartedPass | InTurn[Made]
 
 __all__ = ["StartMethod", "WorkerType", "Workers"]
 
@@ -29,10 +32,16 @@ WorkerType = Literal["process", "thread"]
 StartMethod = Literal["forkserver", "spawn", "fork"]
 
 _MAX_WORKERS = 1024
+#: Of batches known to take less, not even the first is made in parts: putting it together would take as long.
+_WORTH_DIVIDING_S = 0.005
 
 
 class Workers:
     """The workers of one loader. Processes start with the first pass and serve all; threads live as long as a pass.
+
+    What is made ahead does not stop where a pass ends: processes go on with the epoch after it, for the pass that comes next
+    (``keep``). Threads do so from the second pass on, since a first one may be the only one, and nobody expects functions
+    of his to be called in his own process after the loop.
 
     Args:
       fetcher, order, watch: What makes batches, which ones, and what adds up the time it takes.
@@ -40,6 +49,7 @@ class Workers:
       kind, method, init, timeout_s, pin_memory: ``worker_type``, ``multiprocessing_context``, ``worker_init_fn``, ``timeout``
         and ``pin_memory`` of ``DataLoader``.
       seed: What workers' own seeds come from.
+      divides: Whether the first batch of a pass may be made in parts.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -60,6 +70,7 @@ class Workers:
         timeout_s: float,
         pin_memory: bool = False,
         seed: int = 0,
+        divides: bool = True,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
@@ -73,47 +84,117 @@ class Workers:
         self._timeout_s = timeout_s
         self._pin_memory = pin_memory
         self._seed = seed
+        self._divides = divides and count > 1 and fetcher.is_divisible
         self._pool: WorkerPool | None = None
+        self._ended = False
+        self._kept: tuple[Cursor, Passing] | None = None
         if count and kind == "process" and method != "fork":
             parts = {**fetcher.parts(), "worker_init_fn": init}
             # The source is looked at when it is sent: pickling one that holds its data takes a while.
             check_picklable({name: part for name, part in parts.items() if name != "source"})
 
-    def open(self, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> Passing:
-        """Begin to make the runs that ``cut(max_batches)`` gives; return them, in that order."""
-        if self._count and self._kind == "process":
-            from .passes import WorkerPass
+    def open(self, start: Cursor, end_epoch: int | None, cut: Callable[..., Iterator[Run]]) -> Passing:
+        """Begin to make the runs of a pass, or go on where ``keep`` left off; return them, in order.
 
-            return WorkerPass(self._open_pool(), cut, ahead=self._ahead, timeout_s=self._timeout_s)
-        payload = Payload(self._fetcher, self._order, self._init, self._count, self._seed)
+        Args:
+          start: Where the pass begins; there is a batch.
+          end_epoch: The epoch it ends before, None for an endless one. More may come: the next pass's, never asked for here.
+          cut: ``plan.cut`` but for ``end_epoch`` and ``max_batches``.
+        """
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            if kept[0] == start and not kept[1].stale:
+                return kept[1]
+            kept[1].close()
+        cut = partial(cut, None if self._goes_on else end_epoch)
+        if self._count and self._kind == "process":
+            return self._open_processes(cut)
+        payload = self._make_payload()
         infos = [payload.describe(worker) for worker in range(self._count)]
         makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [RunMaker(self._fetcher, self._order)]
         runs = cut(makers[0].max_batches)
         if self._count:
-            return ThreadPass(runs, [maker.make for maker in makers], ahead=self._ahead, timeout_s=self._timeout_s)
+            return self._open_threads(runs, makers)
         if self._ahead:
             return Prefetcher(runs, makers[0].make, ahead=self._ahead)
         return InTurn(runs, makers[0].make)
 
+    def start(self) -> bool:
+        """Start processes, in the background; return whether there is anything to wait for."""
+        if not self._count or self._kind == "thread":
+            return False
+        self._open_pool()
+        return True
+
+    @property
+    def has_started(self) -> bool:
+        """Whether all are ready for work."""
+        return self._pool is not None and len(self._pool.pids) == self._count
+
+    def _open_threads(self, runs: Iterator[Run], makers: list[RunMaker]) -> Passing:
+        works = [maker.make for maker in makers]
+        if not self._divides:
+            return ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
+        first, parts, runs = divide_first(runs, self._count)
+        by_all = ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
+        return PartedPass(by_all, first, parts, RunMaker(self._fetcher, self._order).make)
+
+    def _open_processes(self, cut: Callable[[Callable[[], int]], Iterator[Run]]) -> Passing:
+        from .passes import WorkerPass
+
+        pool = self._open_pool()
+        runs = cut(pool.max_batches)
+        if not self._divides or 0 < pool.seconds_per_batch < _WORTH_DIVIDING_S:
+            return WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
+        first, parts, runs = divide_first(runs, self._count)
+        by_all = WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
+        return PartedPass(by_all, first, parts, by_all.make)
+
+    def keep(self, runs: Passing, following: Cursor) -> None:
+        """Take back the runs of a pass that has come to its end, for one that starts at ``following``."""
+        self._drop_kept()
+        if self._goes_on:
+            self._kept = following, runs
+        else:
+            runs.close()
+        self._ended = True
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._ended or (self._count > 0 and self._kind == "process")
+
+    def _drop_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept[1].close()
+
     def close(self) -> None:
-        """End the processes. May be called twice; the next pass starts new ones."""
+        """End the processes, and what was made ahead. May be called twice; the next pass starts new ones."""
+        self._drop_kept()
         if self._pool is not None:
             self._pool.close()
             self._pool = None
 
     def _open_pool(self) -> WorkerPool:
         if self._pool is None or not self._pool.alive:
-            from .pool import WorkerPool
-
-            self._pool = WorkerPool(
-                Payload(self._fetcher, self._order, self._init, self._count, self._seed),
-                num_workers=self._count,
-                method=self._method,
-                ahead=self._ahead,
-                watch=self._watch,
-                pin_memory=self._pin_memory,
-            )
+            with postponed():
+                self._pool = self._make_pool()
         return self._pool
+
+    def _make_pool(self) -> WorkerPool:
+        from .pool import WorkerPool
+
+        return WorkerPool(
+            self._make_payload(),
+            num_workers=self._count,
+            method=self._method,
+            ahead=self._ahead,
+            watch=self._watch,
+            pin_memory=self._pin_memory,
+        )
+
+    def _make_payload(self) -> Payload:
+        return Payload(self._fetcher, self._order, self._init, self._count, self._seed)
 
 
 def _check(count: int, kind: str, prefetch_factor: int, method: str | None, timeout_s: float) -> None:

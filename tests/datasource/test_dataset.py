@@ -27,6 +27,7 @@ from arrayfeed import (
     ExampleDataSource,
     ShardNotFoundError,
 )
+from arrayfeed.datasource.tfds import DatasetInfo
 from arrayfeed.datasource.writing.publish import Staging
 from support import spawn_reader
 from support.equal import difference
@@ -155,6 +156,39 @@ def test_a_source_says_what_it_is(train: ExampleDataSource) -> None:
     assert repr(train) == "ExampleDataSource('animals/train', 25 examples, features=['image', 'label', 'nested'])"
 
 
+def test_a_source_shows_where_it_is_from_and_what_it_holds(directory: Path, train: ExampleDataSource) -> None:
+    """Printed: name, examples, shards, bytes on the disk, folder, every feature with dtype and shape, names of classes."""
+    stored = sum(path.stat().st_size for path in directory.glob("animals-train.array_record-*"))
+    assert str(train).splitlines() == [
+        f"animals/train: 25 examples in 3 shards of {stored:,} bytes, {directory}",
+        "FeaturesDict({",
+        "    'image': Image(shape=(5, 4, 3), dtype=uint8),",
+        "    'label': ClassLabel(shape=(), dtype=int64, num_classes=3),",
+        "    'nested': FeaturesDict({",
+        "        'numbers': Tensor(shape=(3,), dtype=float32),",
+        "        'word': Text(shape=(), dtype=string),",
+        "    }),",
+        "})",
+        "label: 0 'cat', 1 'dog', 2 'cow'",
+    ]
+    assert "animals/empty: 0 examples in 0 shards" in str(arrayfeed.open(directory, split="empty"))
+    label: Any = train.features["label"]
+    assert label.num_classes == 3 and label.str2int("cow") == 2
+
+
+def test_features_as_tuples_are_the_only_ones_decoded(directory: Path, train: ExampleDataSource) -> None:
+    """What a supervised model takes: ``as_supervised`` of TFDS; columns too, and an image that is none disturbs nobody."""
+    pairs = train.as_tuple("image", "label")
+    assert not difference(pairs[7], (example(7)["image"], 1))
+    images, labels = pairs.read_batch([3, 1])
+    assert images.shape == (2, 5, 4, 3) and labels.tolist() == [0, 1]
+    words = train.as_tuple("nested/word", "label")
+    assert words[4] == ("wörd 4".encode(), 1)
+    assert "features=['label', 'nested']" in repr(words)
+    with pytest.raises(ValueError, match="no feature is called 'lable'; there are"):
+        train.as_tuple("lable")
+
+
 @pytest.mark.parametrize("index", [25, -26, 2**70])
 def test_an_index_out_of_range_says_how_many_there_are(train: ExampleDataSource, index: int) -> None:
     """As a list does, with numbers."""
@@ -272,6 +306,52 @@ def test_what_a_writer_has_not_finished_is_incomplete(tmp_path: Path, directory:
     shutil.copytree(directory, tmp_path / "data")
     assert len(arrayfeed.open(tmp_path / "data", split="train")) == 25
     staging.discard()
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+def test_a_shard_that_vanishes_is_an_error_that_names_it(tmp_path: Path, directory: Path, io: Any) -> None:
+    """Before it was first read; one that is open is still there for whoever has it open, and the others are not disturbed."""
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    source = arrayfeed.open(copy, split="train", io=io)
+    assert not difference(source[3], example(3))
+    for shard in sorted(copy.glob("animals-train.array_record-*"))[:2]:
+        shard.unlink()
+
+    assert not difference(source[[4, 22, 9]], [example(k) for k in (4, 22, 9)])
+    for read in (lambda: source[12], lambda: source[[0, 12]], lambda: source.read_batch([21, 12, 3])):
+        with pytest.raises(ShardNotFoundError) as caught:
+            read()
+        assert caught.value.path == os.fspath(copy / "animals-train.array_record-00001-of-00003")
+    assert not difference(source[22], example(22))
+
+
+def test_on_a_network_file_system_a_shard_that_shrinks_is_an_error(
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``open`` maps no files there: what another machine cuts short would end this process."""
+    monkeypatch.setattr("arrayfeed.datasource.filesystems.filesystem_of", lambda path: "nfs4")
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    source = arrayfeed.open(copy, split="train")
+    assert not difference(source[0], example(0))
+    shard = copy / "animals-train.array_record-00000-of-00003"
+    os.truncate(shard, 300)
+    for read in (lambda: source[9], lambda: source[[3, 9]], lambda: source.read_batch([9, 8])):
+        with pytest.raises(CorruptShardError, match="the file ends here; it had") as caught:
+            read()
+        assert caught.value.path == os.fspath(shard)
+    assert not difference(source[15], example(15))
+
+
+def test_a_blocked_version_is_refused_with_its_reason(tmp_path: Path, directory: Path) -> None:
+    """As TFDS refuses it; the description itself can be read, and says why."""
+    blocked = shutil.copytree(directory, tmp_path / "blocked")
+    path = blocked / "dataset_info.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"isBlocked": "labels of 2019 were wrong"}))
+    for options in ({}, {"split": "train"}, {"split": "train", "raw": True}):
+        with pytest.raises(DataError, match=r"animals 1\.0\.0 is blocked: labels of 2019 were wrong\. Take another") as caught:
+            arrayfeed.open(blocked, **options)
+        assert caught.value.path == os.fspath(blocked)
+    assert DatasetInfo.read(blocked).blocked == "labels of 2019 were wrong"
 
 
 @pytest.mark.parametrize("name", ["dataset_info.json", "features.json"])

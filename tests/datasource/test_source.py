@@ -431,7 +431,7 @@ def test_every_kind_of_source_and_view_is_here(tmp_path: Path) -> None:
     known: list[type] = [BaseSource]
     for kind in known:
         known += kind.__subclasses__()
-    library = {kind for kind in known if kind.__module__.startswith("arrayfeed.") and not inspect.isabstract(kind)}
+    library = {kind for kind in known if kind.__module__.startswith("arrayfeed.datasource.") and not inspect.isabstract(kind)}
     assert met == library
 
 

@@ -142,7 +142,9 @@ def test_every_feature_there_is_is_among_them() -> None:
 def test_tfds_reads_what_was_appended_to(tmp_path: Path, rng: np.random.Generator) -> None:
     """By parts, columns and examples, to a split of TFDS's own shards, and to one that was empty."""
     path = tmp_path / "things"
-    with DatasetWriter(path, {"image": Image(shape=(5, 4, 3)), "label": ClassLabel(names=["a", "b"]), "text": Text()}) as writer:
+    with DatasetWriter(
+        path, {"image": Image(shape=(5, 4, 3)), "label": ClassLabel(names=["a", "b"]), "text": Text()}
+    ) as writer:
         writer.write_all([], split="test")
         writer.write({"image": rng.integers(0, 256, (5, 4, 3), dtype=np.uint8), "label": 1, "text": "\N{SNOWMAN}"})
     for split in ("train", "test"):

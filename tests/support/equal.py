@@ -35,6 +35,8 @@ def difference(found: Any, expected: Any, where: str = "") -> str:
         if found.dtype == object:
             return difference(found.tolist(), expected.tolist(), where)
         return "" if found.tobytes() == expected.tobytes() else f"{where}: {found} instead of {expected}"
+    if isinstance(found, complex):
+        return difference([found.real, found.imag], [expected.real, expected.imag], where)
     if isinstance(found, float):
         found, expected = found.hex(), expected.hex()
     return "" if found == expected else f"{where}: {found!r} instead of {expected!r}"

@@ -3,7 +3,7 @@
 Run as a script, so that the process that forks has no threads:
 
     killed_writes.py DIRECTORY TASK calls STEP         kill before every STEP-th call that touches the file system, and before
-                                                       each of the last 12, in which the data set gets its name
+                                                       each of the last 24, in which the data set gets its name
     killed_writes.py DIRECTORY TASK moments COUNT      kill at random moments, until COUNT writers were killed in their work
     killed_writes.py DIRECTORY TASK sizes LIMIT ...    no file may grow past LIMIT bytes, as if the disk were full
     killed_writes.py DIRECTORY TASK disk STEP          the directory's disk is full but for 0, STEP, 2 STEP ... bytes
@@ -163,7 +163,7 @@ def recover(path: Path, found: str, task: Callable[[Path], None], after: Records
         assert in_child(lambda: task(path)) == 0
     assert read_records(path) == after
     remove_leftovers(path)
-    assert find_leftovers(path) == find_aside(path) == []
+    assert not find_leftovers(path) and not find_aside(path)
     assert os.listdir(path.parent) == [path.name]
 
 
@@ -229,7 +229,7 @@ def main(directory: Path, task: str, how: str, *arguments: str) -> None:
 
 
 def each_call(runs: Runs, step: int) -> None:
-    last = max(1, runs.num_calls - 12)
+    last = max(1, runs.num_calls - 24)
     for number in [*range(1, last, step), *range(last, runs.num_calls + 2)]:
         runs.run(runs.make(str(number)), prepare=partial(kill_before_call, number))
 

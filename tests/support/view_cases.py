@@ -126,6 +126,14 @@ VIEW_CASES: dict[str, Case] = {
         lambda s: s.map(add_length).map(operator.itemgetter("image", "length")),
         lambda e: [(each["image"], len_of_text(each)) for each in e],
     ),
+    "fields as tuples": view(
+        examples(), lambda s: s.as_tuple("text", "image"), lambda e: [(each["text"], each["image"]) for each in e]
+    ),
+    "fields of fields": view(
+        named,
+        lambda s: s.as_tuple("example/label", "size")[::2],
+        lambda e: [(each["example"]["label"], each["size"]) for each in e[::2]],
+    ),
     "concatenation": joined,
     "sum of examples": view(examples(), lambda s: s[3:] + s.select([0, 2, 2]), lambda e: [*e[3:], e[0], e[2], e[2]]),
     "zip": side_by_side,

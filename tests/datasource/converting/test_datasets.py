@@ -173,7 +173,7 @@ def test_bare_files_become_a_data_set_where_their_features_are_given(tmp_path: P
     info = DatasetInfo.read(source)
 
     convert_arrayrecord(
-        {"train": source / "digits-train*", "test": source / "digits-test*"}, tmp_path / "new", features=info.features
+        {name: source / f"digits-{name}.array*" for name in ("train", "test")}, tmp_path / "new", features=info.features
     )
 
     assert read_records(tmp_path / "new") == read_records(source)
@@ -203,7 +203,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     """Groups in a data set, features for one that has them."""
     for options in ({"group_size": 2}, {"features": {"n": np.int64}}):
         with pytest.raises(ValueError, match="a data set keeps its features, and has one record in each chunk"):
-            convert_arrayrecord(NUMBERS, tmp_path / "new", **options)  # type: ignore[arg-type]
+            convert_arrayrecord(NUMBERS, tmp_path / "new", **options)
     with pytest.raises(ValueError, match="group_size must be 1 or more"):
         convert_arrayrecord(NUMBERS / "*.array_record*", tmp_path / "new", group_size=0)
     assert not list(tmp_path.iterdir())

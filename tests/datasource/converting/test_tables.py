@@ -96,7 +96,8 @@ def test_what_hugging_face_says_in_its_parquet_files_is_understood(tmp_path: Pat
     """Names of classes, and pictures, which stay as they are; without that package."""
     digits = load_digits()
     files = [encode(digits.images[n].astype(np.uint8) * 15) for n in range(30)]
-    said = {"image": {"_type": "Image"}, "label": {"names": [f"digit {k}" for k in range(10)], "_type": "ClassLabel"}}
+    names = [f"digit {k}" for k in range(10)]
+    said = {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}
     table = pa.table(
         {
             "image": pa.array([{"bytes": data, "path": None} for data in files]),
@@ -108,7 +109,7 @@ def test_what_hugging_face_says_in_its_parquet_files_is_understood(tmp_path: Pat
     convert_parquet(tmp_path / "a.parquet", tmp_path / "data")
 
     source = arrayfeed.open(tmp_path / "data", split="train")
-    assert source.features["label"] == ClassLabel(names=said["label"]["names"])
+    assert source.features["label"] == ClassLabel(names=names)
     np.testing.assert_array_equal([example["label"] for example in source], digits.target[:30])
     stored: list[Any] = [parse_example(record)["image"] for record in read_records(tmp_path / "data")["train"]]
     assert stored == [[data] for data in files]

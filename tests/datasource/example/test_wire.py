@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from arrayfeed.datasource.example.wire import WireError, WireValues, parse_example, serialize_example
 from arrayfeed.datasource.example.wire_general import parse_general
+from support.mutate import mutate
 from support.wire_writer import fixed32, group, length_delimited, packed_floats, varint, varint_field
 
 # What TensorFlow's SerializeToString(deterministic=True) gives for EXAMPLE.
@@ -235,23 +236,6 @@ def test_a_wire_error_survives_pickling() -> None:
 
     error = pickle.loads(pickle.dumps(WireError("what", 7)))
     assert (error.message, error.offset, str(error)) == ("what", 7, str(WireError("what", 7)))
-
-
-def mutate(data: bytes, rng: random.Random) -> bytes:
-    """Return ``data`` with one to three bytes changed, put in, taken out or repeated."""
-    out = bytearray(data)
-    for _ in range(rng.randrange(1, 4)):
-        at = rng.randrange(len(out) + 1)
-        match rng.randrange(4):
-            case 0 if at < len(out):
-                out[at] = rng.choice((rng.randrange(256), 0, 10, 18, 26, 127, 128, 255))
-            case 1:
-                out[at:at] = rng.randbytes(rng.randrange(1, 4))
-            case 2:
-                del out[at : at + rng.randrange(1, 5)]
-            case _:
-                out[at:at] = out[rng.randrange(len(out) + 1) :][:20]
-    return bytes(out)
 
 
 FUZZED = [

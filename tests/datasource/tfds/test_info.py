@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from arrayfeed.datasource.errors import DataError, DatasetNotFoundError, SchemaError
 from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, LabeledImage, Sequence, Tensor, Text
@@ -82,7 +84,8 @@ def test_everything_that_tfds_wrote_is_understood() -> None:
 
 def write_info(directory: Path, form: Any, features: Any = None) -> Path:
     (directory / "dataset_info.json").write_text(form if isinstance(form, str) else json.dumps(form))
-    (directory / "features.json").write_text(features if isinstance(features, str) else json.dumps(FEATURES.to_json()))
+    features = FEATURES.to_json() if features is None else features
+    (directory / "features.json").write_text(features if isinstance(features, str) else json.dumps(features))
     return directory
 
 
@@ -110,6 +113,56 @@ def test_older_spellings_are_read(tmp_path: Path) -> None:
     assert DatasetInfo.read(write_info(tmp_path, {"name": "x"})).file_format == "tfrecord"
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "tuple", "items", "dict", "a"]), inner)
+    ),
+    max_leaves=5,
+)
+ENTRIES = [
+    *("version", "splits", "location", "redistributionInfo", "releaseNotes", "supervisedKeys", "fileFormat", "features"),
+    *("alternativeFileFormats", "isBlocked", "disableShuffling", "configName", "schema"),
+]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    form=st.dictionaries(st.sampled_from(ENTRIES), JSON),
+    split=st.dictionaries(st.sampled_from(["name", "shardLengths", "numBytes", "filepathTemplate", "numShards"]), JSON),
+)
+def test_any_description_is_understood_or_refused(form: dict[str, Any], split: dict[str, Any], tmp_path: Path) -> None:
+    """Whatever stands in the place of an entry: nothing but a ``DataError``, which names the file, comes of it."""
+    for each in (form, {**form, "splits": [split]}):
+        try:
+            DatasetInfo.read(write_info(tmp_path, {"name": "x", **each}))
+        except DataError as error:
+            assert error.path == os.fspath(tmp_path / "dataset_info.json")
+
+
+def test_null_is_as_if_it_were_left_out(tmp_path: Path) -> None:
+    """As in all protocol-buffer JSON."""
+    form = {"name": "x", **dict.fromkeys(ENTRIES), "splits": [{"name": "t", "shardLengths": ["3"], "numBytes": None}]}
+
+    features = FeaturesDict({"t": Text()})
+
+    assert DatasetInfo.read(write_info(tmp_path, form, features.to_json())) == DatasetInfo(
+        "x", "", features, (SplitInfo("t", (3,)),), file_format="tfrecord"
+    )
+
+
+def test_features_may_be_part_of_the_description(tmp_path: Path) -> None:
+    """A file of their own comes first."""
+    write_info(tmp_path, {"name": "x", "features": FEATURES.to_json()}, FeaturesDict({"other": Text()}).to_json())
+    assert DatasetInfo.read(tmp_path).features == FeaturesDict({"other": Text()})
+    (tmp_path / "features.json").unlink()
+    assert DatasetInfo.read(tmp_path).features["label"] == ClassLabel(2)
+    write_info(tmp_path, {"name": "x", "features": {"text": {}}})
+    (tmp_path / "features.json").unlink()
+    with pytest.raises(SchemaError, match=r"dataset_info.json: a FeaturesDict expected"):
+        DatasetInfo.read(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("form", "message"),
     [
@@ -126,6 +179,12 @@ def test_older_spellings_are_read(tmp_path: Path) -> None:
         ({"name": "x", "splits": [{"name": "t", "shardLengths": [-1]}]}, "a number expected"),
         ({"name": "x", "splits": [{"name": "t", "numShards": "4"}]}, "split 't': the records in each shard are not listed"),
         ({"name": "x", "location": 5}, "location: an object expected"),
+        ({"name": "x", "location": {"urls": 5}}, "urls: a list expected, got '5'"),
+        ({"name": "x", "splits": {}}, "splits: a list expected"),
+        ({"name": "x", "splits": [{"name": "t", "shardLengths": 5}]}, "shardLengths: a list expected"),
+        ({"name": "x", "releaseNotes": "none"}, "releaseNotes: an object expected"),
+        ({"name": "x", "supervisedKeys": {"tuple": {"items": 5}}}, "items: a list expected"),
+        ({"name": "x", "supervisedKeys": {"dict": 5}}, "supervisedKeys: an object expected"),
     ],
 )
 def test_a_description_that_cannot_be_understood_is_named(form: Any, message: str, tmp_path: Path) -> None:

@@ -214,6 +214,35 @@ def test_a_concatenation_of_one_source_is_that_source() -> None:
     assert list(concatenate(source[:0], source[:0])) == []
 
 
+# -- as_tuple -------------------------------------------------------------------------------------------------------------
+
+
+def test_fields_are_tuples_in_the_order_asked_for() -> None:
+    """One by one, and as columns, which ask the source for columns; fields of fields, and names that have a "/"."""
+    source = Asked([{"a": k, "b": {"c": -k, "d": "x"}, "b/d": 2 * k} for k in range(5)])
+    view = source.as_tuple("b/c", "a", "b/d")
+
+    assert view[2] == (-2, 2, 4)
+    assert view[::-1][[0, 1]] == [(-4, 4, 8), (-3, 3, 6)]
+    assert source.asked == [("one", 2), ("many", [4, 3])]
+    assert [column.tolist() for column in view.read_batch([3, 1])] == [[-3, -1], [3, 1], [6, 2]]
+    assert [batch[1].tolist() for batch in view.read_batches([3, 1, 0], [0, 1, 3])] == [[3], [1, 0]]
+    assert source.asked == [("columns", [3, 1]), ("batches", ([3, 1, 0], [0, 1, 3]))]
+
+
+def test_fields_that_are_not_there_are_told_with_those_that_are() -> None:
+    """When read; names that are none when the view is made."""
+    source = SequenceSource([{"a": 1, "b": {"c": 2}}])
+    for name in ("x", "b/x", "a/c"):
+        with pytest.raises(ValueError, match=rf"no field is called '{name}'; there are \['a', 'b'\]"):
+            source.as_tuple(name)[0]
+    with pytest.raises(ValueError, match="no field is called 'a'; got a ndarray"):
+        SequenceSource([1]).as_tuple("a").read_batch([0])
+    for names in ((), (1,), (("a", "b"),)):
+        with pytest.raises(TypeError, match="as_tuple takes names of fields"):
+            source.as_tuple(*names)
+
+
 # -- zip ------------------------------------------------------------------------------------------------------------------
 
 
@@ -286,6 +315,17 @@ def test_a_short_batch_stacks_with_no_full_one() -> None:
     assert view.batch(2)[0].tolist() == [[0, 1], [2, 3]]
 
 
+def test_a_batch_that_does_not_stack_names_its_elements() -> None:
+    """The field, both shapes, and which elements of which source they are."""
+    view = SequenceSource([{"x": np.zeros(k // 4)} for k in range(8)])[2:].batch(3)
+    with pytest.raises(
+        StructureError, match=r"field 'x': example 0 of the batch has shape \(0,\), example 2 has shape"
+    ) as caught:
+        view[0]
+    origin = "of SequenceSource(8 elements of a list)"
+    assert caught.value.__notes__ == [f"in batch 0: element 2 {origin}, and element 4 {origin}"]
+
+
 def test_rows_of_batches_ask_for_each_batch_once() -> None:
     """Whatever rows are wanted, and in whatever order."""
     source = Asked([{"x": np.arange(3) + 10 * n} for n in range(4)])
@@ -336,6 +376,8 @@ def views_of(source: BaseSource[Any]) -> list[BaseSource[Any]]:
         source[::-1],
         source.select([0, 1, 3]),
         source.select([3, 1, 0]),
+        source.as_tuple("a", "b"),
+        source.as_tuple("b", "a"),
         source.map(negate),
         source.map(divide),
         source.map(negate).map(divide),
@@ -381,6 +423,7 @@ def test_every_view_says_what_it_is() -> None:
     assert "<10 of Asked(asked)[9::-1]>" in shown
     assert "<3 of Asked(asked).select(...)>" in shown
     assert "Asked(asked).map(support.sources.negate).map(support.sources.divide)" in shown
+    assert "Asked(asked).as_tuple('a', 'b')" in shown
     assert "<20 of concatenate(Asked(asked), Asked(asked))>" in shown
     assert "zip_sources(a=Asked(asked), b=<10 of Asked(asked)[9::-1]>)" in shown
     assert "<3 of Asked(asked).batch(3, drop_last=True)>" in shown

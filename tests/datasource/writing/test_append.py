@@ -21,7 +21,7 @@ from arrayfeed.datasource.writing import DatasetWriter, find_leftovers, remove_l
 from support.written import read_records
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "tfds"
-FEATURES = {"x": np.int64, "label": ClassLabel(names=["a", "b"])}
+FEATURES: dict[str, Any] = {"x": np.int64, "label": ClassLabel(names=["a", "b"])}
 
 
 def columns(start: int, stop: int) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def test_other_features_are_refused(tmp_path: Path) -> None:
 
     for features in ({"x": np.int64}, {**FEATURES, "label": ClassLabel(names=["b", "a"])}):
         with pytest.raises(SchemaError, match="the data set has other features"):
-            DatasetWriter(path, features, mode="append")  # type: ignore[arg-type]
+            DatasetWriter(path, features, mode="append")
 
     assert os.listdir(tmp_path) == ["data"]
     append(path)
@@ -328,7 +328,7 @@ def test_what_went_aside_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     with pytest.raises(arrayfeed.DatasetIncompleteError, match=r"data\.replaced-0123abcd.*rename it back"):
         arrayfeed.open(path)
-    assert find_leftovers(path) == remove_leftovers(path) == []
+    assert not find_leftovers(path) and not remove_leftovers(path)
     append(path)
 
     assert read(path) == WHOLE

@@ -11,6 +11,8 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from arrayfeed.datasource.arrayrecord.cache import GroupCache
 from arrayfeed.datasource.arrayrecord.reader import ShardReader
 from arrayfeed.datasource.arrayrecord.source import ArrayRecordDataSource
+from arrayfeed.datasource.features import Tensor
+from arrayfeed.datasource.writing import DatasetWriter
 from arrayfeed.datasource.writing.codec import SAMPLE_BYTES, SAMPLE_RECORDS, check_codec, choose_codec, writer_options
 
 CODECS = ["none", "zstd", "zstd:1", "zstd:22", "zstd:-7", "brotli", "brotli:0", "brotli:11", "snappy"]
@@ -53,6 +55,19 @@ def test_other_codecs_are_refused_with_what_there_is(codec: str, message: str) -
     """A misspelt codec is an error at once, and nothing else gets into array_record's options."""
     with pytest.raises(ValueError, match=message):
         check_codec(codec)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "brotli", "snappy"])
+def test_redundant_data_take_less_room(tmp_path: Path, codec: str) -> None:
+    """In every codec but none."""
+    sizes = []
+    features = {"x": Tensor(shape=(1000,), dtype=np.uint8, encoding="bytes")}
+    for each in ("none", codec):
+        with DatasetWriter(tmp_path / each, features, codec=each) as writer:
+            writer.write_columns({"x": np.tile(np.arange(10, dtype=np.uint8), (1000, 100))})
+        sizes.append(sum(path.stat().st_size for path in (tmp_path / each).glob("*array_record*")))
+
+    assert sizes[1] < 0.3 * sizes[0]
 
 
 def test_auto_compresses_only_where_it_pays(rng: np.random.Generator) -> None:

@@ -109,6 +109,39 @@ def test_examples_keep_their_order_and_none_is_lost(tmp_path: Path) -> None:
             assert set(shard_lengths(path)) == {"a", "b"}
 
 
+def test_a_fingerprint_that_is_there_saves_the_work(tmp_path: Path) -> None:
+    """The sources are not so much as looked at; of another fingerprint, or none, what is there is in the way."""
+
+    def never(shard: int, num_shards: int) -> Iterator[dict[str, int]]:
+        raise AssertionError
+
+    path = tmp_path / "data"
+    features = {"x": np.int64}
+    root = write_dataset(path, {"train": [{"x": 1}]}, features, fingerprint="made of 1")
+
+    assert write_dataset(path, {"train": never}, features, num_shards=9, fingerprint="made of 1") == root == verify(path).root
+    for other in ("made of 2", ""):
+        with pytest.raises(DatasetExistsError):
+            write_dataset(path, {"train": [{"x": 2}]}, features, fingerprint=other)
+    assert read_examples(path) == {"train": [{"x": 1}]}
+    assert write_dataset(tmp_path / "other", {"train": [{"x": 1}]}, features, name="data") == root, (
+        "which says only what is there"
+    )
+    assert write_dataset(path, {"train": [{"x": 2}]}, mode="append") != root
+    with pytest.raises(DatasetExistsError):
+        write_dataset(path, {"train": never}, features, num_shards=1, fingerprint="made of 1")
+
+
+def test_ten_files_of_an_odd_number_of_examples_lose_none(tmp_path: Path) -> None:
+    """As ``len // 10`` examples a file would."""
+    write_dataset(tmp_path / "data", {"train": {"x": np.arange(60_001)}}, {"x": np.int64}, num_shards=10, codec="none")
+
+    lengths = shard_lengths(tmp_path / "data")["train"]
+    assert (len(lengths), sum(lengths), max(lengths) - min(lengths)) == (10, 60_001, 1)
+    found = arrayfeed.open(tmp_path / "data", split="train").read_batch(np.arange(60_001))
+    np.testing.assert_array_equal(found["x"], np.arange(60_001))
+
+
 @pytest.mark.parametrize(
     ("options", "lengths"),
     [

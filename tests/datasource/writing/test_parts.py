@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import arrayfeed
 from arrayfeed import verify
 from arrayfeed.datasource.errors import DataError, SchemaError
 from arrayfeed.datasource.features import ClassLabel, FeaturesDict
@@ -82,6 +83,58 @@ def test_threads_and_processes_write_parts_and_lose_nothing(tmp_path: Path, no_l
         assert writer.finished_parts == set(range(8))
 
     assert values(tmp_path / "data") == expected(range(8))
+
+
+def test_threads_never_lose_an_example(tmp_path: Path) -> None:
+    """Fifty times over, by threads that end whenever they like."""
+    for attempt in range(50):
+        with DatasetWriter(tmp_path / str(attempt), FEATURES, codec="none") as writer:
+            parts = [writer.part(number) for number in range(4)]
+
+            def write(part: PartWriter) -> None:
+                with part:
+                    part.write_columns({"x": np.arange(1000) + 1000 * part.number})
+
+            threads = [threading.Thread(target=write, args=(part,)) for part in parts]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        records = arrayfeed.open(tmp_path / str(attempt), split="train").read_batch(np.arange(4000))
+        np.testing.assert_array_equal(records["x"], np.arange(4000))
+
+
+def test_of_two_processes_that_create_one_data_set_exactly_one_wins(tmp_path: Path) -> None:
+    """The other is told, and its work is not lost."""
+    code = """
+import sys, numpy
+from arrayfeed import DatasetExistsError, DatasetWriter
+try:
+    with DatasetWriter(sys.argv[1], {"x": numpy.int64}) as writer:
+        writer.write({"x": int(sys.argv[2])})
+        print("ready", flush=True)
+        sys.stdin.readline()
+except DatasetExistsError:
+    sys.exit(7)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "data")]
+    pipe = subprocess.PIPE
+    writers = [subprocess.Popen([*command, str(number)], stdin=pipe, stdout=pipe, text=True) for number in range(2)]
+    for each in writers:
+        assert each.stdout is not None and each.stdout.readline() == "ready\n"
+    for each in writers:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+    codes = [each.wait(60) for each in writers]
+    for each in writers:
+        each.communicate()
+
+    assert sorted(codes) == [0, 7]
+    assert values(tmp_path / "data") == {"train": [codes.index(0)]}
+    (loser,) = find_leftovers(tmp_path / "data")
+    assert values(Path(loser.directory)) == {"train": [codes.index(7)]}
 
 
 DIE = """

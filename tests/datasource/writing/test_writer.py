@@ -17,6 +17,7 @@ import pytest
 
 from arrayfeed.datasource.errors import DataError, DatasetExistsError, SchemaError
 from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, Tensor, Text
+from arrayfeed.datasource.manifest import Manifest
 from arrayfeed.datasource.tfds import DatasetInfo
 from arrayfeed.datasource.writing import DatasetWriter, find_leftovers, remove_leftovers
 from support.written import read_examples, read_records
@@ -267,7 +268,7 @@ def test_what_exists_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "data" / "dataset_info.json").unlink()
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
 
-    with pytest.raises(DatasetExistsError, match="holds data already, which is never overwritten"):
+    with pytest.raises(DatasetExistsError, match=r'holds data already, which is never overwritten.*mode="append"'):
         DatasetWriter(tmp_path / "data", {"x": np.int64})
 
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
@@ -424,3 +425,57 @@ import arrayfeed.datasource.writing
 assert not {name.partition(".")[0] for name in sys.modules} & {"array_record", "zstandard", "tqdm", "cv2", "PIL"}
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# -- what a shard's writer says of it ---------------------------------------------------------------------------------
+
+
+def test_metadata_of_a_shard_stand_in_the_manifest(tmp_path: Path) -> None:
+    """No shard is opened to read them; they hold from where they were said, over as many shards as that takes."""
+    with DatasetWriter(tmp_path / "data", {"x": np.int64}, shard_records=2, metadata={"all": 1}) as writer:
+        writer.write_columns({"x": range(3)})
+        writer.begin_shard({"camera": ["left", {"ä": None}]})
+        writer.write_columns({"x": range(3, 6)})
+        writer.begin_shard()
+        writer.begin_shard()
+        writer.write_columns({"x": [6]})
+        writer.begin_shard({"of": "nothing"})
+        with writer.part(0) as part:
+            part.begin_shard(7, split="test")
+            part.write({"x": 7}, split="test")
+        with pytest.raises(TypeError, match="metadata: set is not what JSON holds"):
+            writer.begin_shard({1})
+    for path in (tmp_path / "data").glob("*array_record*"):
+        path.unlink()
+
+    manifest = Manifest.read(tmp_path / "data" / "arrayfeed.json")
+
+    assert manifest is not None
+    said = {name.partition("data-")[2]: entry.metadata for name, entry in manifest.files.items() if "array_record" in name}
+    left = {"camera": ["left", {"ä": None}]}
+    assert said == {
+        **{f"train.array_record-0000{k}-of-00005": each for k, each in enumerate([None, None, left, left, None])},
+        "test.array_record-00000-of-00001": 7,
+    }
+    assert DatasetInfo.read(tmp_path / "data").metadata == {"all": 1}
+
+
+def test_a_field_can_be_described(tmp_path: Path) -> None:
+    """In words and by its range, which features.json keeps where TFDS does."""
+    features = {"x": Tensor(shape=(2,), dtype=np.int64, description="two of them", value_range="0 to 9")}
+    with DatasetWriter(tmp_path / "data", features) as writer:
+        writer.write({"x": [1, 2]})
+
+    found = DatasetInfo.read(tmp_path / "data").features["x"]
+
+    assert (found.description, found.value_range) == ("two of them", "0 to 9")
+
+
+def test_columns_show_their_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only if asked."""
+    with DatasetWriter(tmp_path / "data", {"x": np.int64}) as writer:
+        writer.write_columns({"x": range(5)})
+        assert capsys.readouterr().err == ""
+        writer.write_columns({"x": range(5000)}, progress=True)
+
+    assert "5000/5000" in capsys.readouterr().err
