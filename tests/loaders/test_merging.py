@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrayfeed import DataLoader, Filter, FlatMap, IndexSampler, RandomMap, ShardOptions, StateError, merge_states
+from arrayfeed.loaders.leftover import Leftover
 from arrayfeed.samplers import MixtureSampler, OrderedSampler, RecordRandom
 from support.loading import Listed, numbers_in
 from support.sampler_cases import CASES
@@ -207,6 +209,45 @@ def test_a_mixture_of_new_weights_goes_on_in_a_new_epoch() -> None:
         assert ours == own[: len(ours)]
 
 
+def take_steps(loaders: list[DataLoader], state: dict[str, Any] | None, steps: int) -> tuple[list[int], dict[str, Any]]:
+    """Return what ranks deliver in so many steps from a state on, and their state then."""
+    found: list[int] = []
+    for loader in loaders:
+        if state is not None:
+            loader.load_state_dict(state)
+        found += numbers_in(list(islice(loader, steps)))
+    return found, merge_all(loaders)
+
+
+@given(length=st.integers(6, 80), plan=plans, after=plans)
+def test_ranks_in_step_take_up_what_others_left(length: int, plan: list[Change], after: list[Change]) -> None:
+    """A merged state in loaders that filter no more: every record not yet passed comes once, over further changes."""
+
+    def build(shard: ShardOptions) -> OrderedSampler:
+        return IndexSampler(length, shuffle=True, shard=shard)
+
+    state: dict[str, Any] | None = None
+    filtered: list[int] = []
+    for ranks, batch_size, steps in plan:
+        found, state = take_steps([open_rank(build, rank, ranks, batch_size, "filter") for rank in range(ranks)], state, steps)
+        filtered += found
+    assert state is not None
+    if state["epoch"]:
+        return
+    expected = Leftover(state["position"], tuple(map(tuple, state["levels"])))
+    places = expected.places(np.arange(expected.count(length)))
+    rest: list[int] = []
+    for ranks, batch_size, steps in [*after, (1, 10, 100)]:
+        found, state = take_steps([open_rank(build, rank, ranks, batch_size, "plain") for rank in range(ranks)], state, steps)
+        rest += found
+        if state["epoch"]:
+            break
+
+    assert sorted(rest) == sorted(build(ShardOptions()).at_places(places).tolist())
+    assert not set(rest) & set(filtered)
+    assert {*rest, *filtered} >= {number for number in range(length) if number * 2654435761 % 7 > 2}
+
+
 # -- after the epoch, and within one world ----------------------------------------------------------------------------
 
 
@@ -269,6 +310,24 @@ def test_a_single_ranks_state_needs_no_merging() -> None:
         found += [row for batch in resumed for row in rows_of(batch)]
 
     assert Counter(found) == expected_rows(IndexSampler(60, shuffle=True), "flat map")
+
+
+def test_states_stay_small_on_many_ranks() -> None:
+    """One rank's under 400 bytes; merged, 64 ranks' that stand apart in the middle of records under 2 kB."""
+    loaders = [
+        open_rank(lambda s: IndexSampler(10**6, shuffle=True, shard=s), rank, 64, 5, "both", prefetch_factor=0)
+        for rank in range(64)
+    ]
+    for loader in loaders:
+        iterator = iter(loader)
+        for _ in range(10):
+            next(iterator)
+    states = [loader.state_dict() for loader in loaders]
+    merged = merge_states(states)
+
+    assert max(len(json.dumps(state)) for state in states) < 400
+    assert merged["levels"] and len(merged["begun"]) > 10
+    assert len(json.dumps(merged)) < 2000
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
