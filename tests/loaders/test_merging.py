@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -310,6 +311,84 @@ def test_a_single_ranks_state_needs_no_merging() -> None:
         found += [row for batch in resumed for row in rows_of(batch)]
 
     assert Counter(found) == expected_rows(IndexSampler(60, shuffle=True), "flat map")
+
+
+class Reversed:
+    """A sampler of somebody else's: what the protocol asks for, by way of one of ours, backwards within each epoch."""
+
+    def __init__(self, inner: IndexSampler) -> None:
+        self._inner = inner
+
+    num_records = property(lambda self: self._inner.num_records)
+    epoch = property(lambda self: self._inner.epoch)
+    num_epochs = property(lambda self: self._inner.num_epochs)
+    epoch_length = property(lambda self: self._inner.epoch_length)
+    global_length = property(lambda self: self._inner.global_length)
+    shard = property(lambda self: self._inner.shard)
+    fingerprint = "reversed"
+
+    def __copy__(self) -> Reversed:
+        return Reversed(copy.copy(self._inner))
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __getitem__(self, position: int) -> int:
+        return self.num_records - 1 - self._inner[position]
+
+    def __iter__(self) -> Any:
+        return (self[position] for position in range(len(self)))
+
+    def block(self, start: int, stop: int, *, with_mask: bool = False) -> Any:
+        return self.num_records - 1 - self._inner.block(start, stop)
+
+    def epoch_of(self, position: int) -> int:
+        return self._inner.epoch_of(position)
+
+    def set_epoch(self, epoch: int) -> None:
+        self._inner.set_epoch(epoch)
+
+    def with_shard(self, shard: ShardOptions) -> Reversed:
+        return Reversed(self._inner.with_shard(shard))
+
+    def identity(self) -> dict[str, object]:
+        return {"kind": "reversed", **self._inner.identity()}
+
+    def state_dict(self, position: int | None = None) -> dict[str, object]:
+        return self._inner.state_dict(position)
+
+    def load_state_dict(self, state: Any) -> None:
+        self._inner.load_state_dict(state)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "substitute"])
+def test_a_sampler_of_ones_own_is_merged_too(on_error: Any) -> None:
+    """What the protocol promises is enough, to substitute records as well."""
+
+    def fail_at_nine(example: dict[str, Any]) -> dict[str, Any]:
+        if example["x"] == 9 and on_error == "substitute":
+            raise ValueError
+        return example
+
+    def open_reversed(rank: int, ranks: int) -> DataLoader:
+        sampler: Any = Reversed(IndexSampler(50, shuffle=True, shard=ShardOptions(rank, ranks)))
+        transforms = [fail_at_nine, FLOWS["filter"]]
+        return DataLoader(Listed(50), sampler=sampler, batch_size=4, transforms=transforms, on_error=on_error)
+
+    loaders = [open_reversed(rank, 3) for rank in range(3)]
+    found, state = take_steps(loaders, None, 2)
+    for loader in (open_reversed(rank, 2) for rank in range(2)):
+        loader.load_state_dict(json.loads(json.dumps(state)))
+        found += numbers_in(list(loader))
+        loaders.append(loader)
+
+    kept = {number for number in range(50) if number * 2654435761 % 7 > 2}
+    assert 9 in kept
+    if on_error == "raise":
+        assert sorted(found) == sorted(kept)
+    else:
+        assert set(found) == kept - {9}
+        assert sum(len(loader.skipped) for loader in loaders) == 1
 
 
 def test_states_stay_small_on_many_ranks() -> None:
