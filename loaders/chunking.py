@@ -12,6 +12,7 @@ from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
 from ..datasource.structure import merge
 from ..samplers import RecordRandom
 from .chunk import Chunk, make_rows
+from .in_hand import mark
 from .reading import Reader, Unread
 from .task import Task
 from .transforms.chain import Chain, Randoms
@@ -92,6 +93,7 @@ class Chunker:
 
     def _apply(self, task: Task, record: int, place: int, example: Any, randoms: Randoms, skipped: list[Skipped]) -> list[Any]:
         """Return what an example gives; where it is none or fails, what ``on_error`` wants instead."""
+        mark(record)
         try:
             if isinstance(example, Unread):
                 raise example.error

@@ -14,6 +14,7 @@ from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
 from ..datasource.source import Source
 from .chunk import Chunk
 from .chunking import Chunker, note_transform
+from .in_hand import NOTHING, mark
 from .reading import Reader, describe_source
 from .rows import Rows, has_large
 from .task import Task
@@ -140,6 +141,7 @@ class Fetcher:
         return self._collated(lambda: self._collate(examples), records)
 
     def _collated(self, collate: Callable[[], Any], records: Callable[[], list[int]]) -> Any:
+        mark(NOTHING)
         try:
             batch = collate()
         except Exception as error:
@@ -169,6 +171,7 @@ class Fetcher:
         return self._transform(self._reader.example(record), record, epoch, place, self.chain.randoms())
 
     def _transform(self, example: Any, record: int, epoch: int, place: int, randoms: Randoms) -> list[Any]:
+        mark(record)
         try:
             return self.chain.apply(example, epoch, place, randoms)
         except Exception as error:
