@@ -48,7 +48,7 @@ class Chunker:
             try:
                 columns = self._reader.columns(task.records)
                 lap_source()
-                return Chunk(columns, np.ones(len(task.records), np.int64)), None
+                return Chunk(columns, len(task.records)), None
             except Exception:
                 pass  # one by one, then
         rows: list[Any] = []
@@ -73,7 +73,7 @@ class Chunker:
             self._reader.note(error, "raised by putting together", records)
             joined, counts, failure = [], [], error
         lap(COLLATE)
-        return Chunk(joined, np.array(counts, np.int64), tuple(skipped)), failure
+        return Chunk(joined, len(counts), np.array(counts, np.int64), tuple(skipped)), failure
 
     def _join(self, rows: list[Any], counts: list[int], failure: Exception | None) -> tuple[Any, list[int]]:
         """Return rows as a chunk has them, and how many there are of each position then."""

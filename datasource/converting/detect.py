@@ -76,7 +76,7 @@ def _detect_directory(directory: str) -> str:
             return "arrayrecord" if "array_record" in str(form.get("fileFormat", form.get("file_format"))) else "tfds"
     files = sorted(each.path for each in os.scandir(directory) if each.is_file() and not each.name.startswith("."))
     of_data = [path for path in files if not path.lower().endswith((*IMAGE_SUFFIXES, ".csv", ".json", ".txt", ".md"))]
-    has_folders = any(each.is_dir() and not each.name.startswith(".") for each in os.scandir(directory))
+    has_folders = any(each.is_dir() and not each.name.startswith(".") for each in list(os.scandir(directory)))
     if of_data:
         return _detect_file(of_data[0])
     if has_folders or any(path.lower().endswith(IMAGE_SUFFIXES) for path in files):
