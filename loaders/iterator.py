@@ -70,8 +70,7 @@ class LoaderIterator(Iterator[Any]):
             # An error in its turn, or Ctrl-C at any point: the next ``next`` starts anew behind the last batch delivered.
             self._drop()
             raise
-        loader._watch.delivered(ready.rows)
-        self._previous = loader._watch.waited(asked, self._previous)
+        self._previous = loader._watch.delivered(ready.rows, asked, self._previous)
         return batch
 
     def _fill(self) -> None:
