@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from operator import add
+from time import perf_counter
 from typing import Final
 
 from ...datasource.laps import STAGES
@@ -67,7 +67,7 @@ class Watch:
         Args:
           previous: When the batch before it was delivered; None for the first of a pass.
         """
-        now = time.perf_counter()
+        now = perf_counter()
         waited_s = now - asked
         self._batches += 1
         self._records += records
