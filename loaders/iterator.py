@@ -49,8 +49,9 @@ class LoaderIterator(Iterator[Any]):
         self._workers, self._plan, self._order = loader._workers, loader._plan, copy.copy(loader._order)
 
     def __next__(self) -> Any:
-        asked = time.perf_counter()
         loader = self._loader
+        # A batch that is there is not waited for.
+        asked = None if self._ready and loader._converter is None else time.perf_counter()
         try:
             if loader._progress.is_stale(self._pass):
                 self._begin()

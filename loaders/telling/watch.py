@@ -61,20 +61,24 @@ class Watch:
         """Count time spent turning batches into what the consumer wants."""
         self._convert_ns += spent_ns
 
-    def delivered(self, records: int, asked: float, previous: float | None) -> float:
+    def delivered(self, records: int, asked: float | None, previous: float | None) -> float:
         """Count a batch that was waited for from ``asked`` until now; return now.
 
         Args:
+          asked: None where there was nothing to wait for.
           previous: When the batch before it was delivered; None for the first of a pass.
         """
         now = perf_counter()
-        waited_s = now - asked
         self._batches += 1
         self._records += records
-        self._waited_s += waited_s
-        self._elapsed_s += waited_s if previous is None else now - previous
-        if waited_s > _VISIBLE_S:
-            self.waits.append((asked, now))
+        if previous is not None:
+            self._elapsed_s += now - previous
+        elif asked is not None:
+            self._elapsed_s += now - asked
+        if asked is not None:
+            self._waited_s += now - asked
+            if now - asked > _VISIBLE_S:
+                self.waits.append((asked, now))
         return now
 
     @property
