@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 from .. import DataError
 from ..datasource.indexing import build_indexes
-from . import info, show, verify
+from . import convert, export, info, show, verify
 
 __all__ = ["main"]
 
@@ -51,6 +51,8 @@ def _parser() -> argparse.ArgumentParser:
     index.set_defaults(run=_index)
 
     verify.add_parsers(commands)
+    convert.add_parsers(commands)
+    export.add_parsers(commands)
     return parser
 
 

@@ -3,6 +3,7 @@
 from . import features
 from .arrayrecord import ArrayRecordDataSource
 from .arrays import ArraySource
+from .converting import convert, export_folder, export_tfrecord
 from .dataset import open
 from .errors import (
     CorruptShardError,
@@ -16,6 +17,7 @@ from .errors import (
 )
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
+from .tfds import DatasetInfo, ReadInstruction, even_splits
 from .tfrecord import Field, TFRecordSource, decompress_tfrecord
 from .verification import verify
 from .views import SequenceSource, concatenate, zip_sources
@@ -29,18 +31,24 @@ __all__ = [
     "DataError",
     "DatasetExistsError",
     "DatasetIncompleteError",
+    "DatasetInfo",
     "DatasetNotFoundError",
     "DatasetWriter",
     "DecodeError",
     "ExampleDataSource",
     "Field",
+    "ReadInstruction",
     "SchemaError",
     "SequenceSource",
     "ShardNotFoundError",
     "Source",
     "TFRecordSource",
     "concatenate",
+    "convert",
     "decompress_tfrecord",
+    "even_splits",
+    "export_folder",
+    "export_tfrecord",
     "features",
     "open",
     "verify",

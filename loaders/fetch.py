@@ -14,7 +14,9 @@ from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
 from ..datasource.source import Source
 from .chunk import Chunk
 from .chunking import Chunker, note_transform
+from .in_hand import NOTHING, mark
 from .reading import Reader, describe_source
+from .rows import Rows, has_large
 from .task import Task
 from .transforms.chain import Chain, Randoms
 from .transforms.faults import OnError
@@ -22,6 +24,9 @@ from .transforms.faults import OnError
 __all__ = ["Fetcher", "describe_source"]
 
 Indices = npt.NDArray[np.int64]
+
+#: So many large examples are read at a time: what several have in common is done once, and they stay in the cache.
+_FEW = 4
 
 
 class Fetcher:
@@ -34,6 +39,10 @@ class Fetcher:
       chain: What is done to examples and batches; by default nothing.
       collate_fn: List of examples -> batch; None stacks them, and then takes whole columns where no transform needs examples.
       on_error, seed: What is done about examples that fail; see ``Chunker``.
+
+    Attributes:
+      is_even: Whether every position gives one row on whatever rank, so that batches are known before they are made.
+      makes_chunks: Whether it makes chunks, which somebody has to cut batches from.
     """
 
     def __init__(
@@ -48,7 +57,10 @@ class Fetcher:
         self.chain = chain = chain or Chain((), seed)
         self._collate = collate_fn or stack
         self._on_error = on_error
+        self._is_large = False  # a guess, from the batch before
         self._reader = Reader(source, columns=not chain.takes_examples and collate_fn is None)
+        self.is_even = chain.is_even and on_error in ("raise", "substitute")
+        self.makes_chunks = not self.is_even or on_error != "raise"
         self._chunker = Chunker(self._reader, chain, on_error=on_error, seed=seed, collates=collate_fn is not None)
 
     def parts(self) -> dict[str, object]:
@@ -60,16 +72,6 @@ class Fetcher:
     def takes_runs(self) -> bool:
         """Whether several batches are cheaper made in one go."""
         return self._reader.read_batches is not None
-
-    @property
-    def is_even(self) -> bool:
-        """Whether every position gives one row on whatever rank, so that batches are known before they are made."""
-        return self.chain.is_even and self._on_error in ("raise", "substitute")
-
-    @property
-    def makes_chunks(self) -> bool:
-        """Whether it makes chunks, which somebody has to cut batches from."""
-        return not self.is_even or self._on_error != "raise"
 
     @property
     def collates(self) -> bool:
@@ -87,6 +89,8 @@ class Fetcher:
             columns = self._reader.columns(task.records)
             lap_source()
             return self.finish(columns, task.records.tolist)
+        if self._is_large and not self.collates:
+            return self._fetch_large(task)
         examples = self._reader.examples(task.records.tolist())
         lap_source()
         if self.chain.takes_examples:
@@ -94,7 +98,27 @@ class Fetcher:
             named = zip(examples, task.records.tolist(), task.places, strict=True)
             examples = [self._transform(example, record, task.epoch, place, randoms)[0] for example, record, place in named]
             lap(TRANSFORM)
+        self._is_large = bool(examples) and has_large(examples[0])
         return self.finish(self.collate(examples, task.records.tolist), task.records.tolist)
+
+    def _fetch_large(self, task: Task) -> Any:
+        """Return a batch whose examples are made a few at a time, and not kept."""
+        records = task.records.tolist()
+        randoms = self.chain.randoms()
+        # A function may keep the batch that it gets, and memory that was given from elsewhere is used again.
+        rows = Rows(len(records), np.empty if self.chain.batch_maps else task.allocate)
+        places = task.places
+        for start in range(0, len(records), _FEW):
+            few = slice(start, start + _FEW)
+            examples = self._reader.examples(records[few])
+            lap_source()
+            for example, record, place in zip(examples, records[few], places[few], strict=True):
+                if self.chain.takes_examples:
+                    example = self._transform(example, record, task.epoch, place, randoms)[0]
+                rows.add(example)
+            lap(TRANSFORM)
+        self._is_large = rows.has_large
+        return self.finish(self._collated(rows.finish, task.records.tolist), task.records.tolist)
 
     def fetch_chunk(self, task: Task) -> tuple[Chunk, Exception | None]:
         """Return what some positions give; where one raises, what those before it gave, and its error."""
@@ -107,13 +131,19 @@ class Fetcher:
         lap_source()
         batches = zip(columns, pairwise(bounds), strict=True)
         if self.makes_chunks:
-            return [Chunk(batch, np.ones(stop - start, np.int64)) for batch, (start, stop) in batches]
+            return [Chunk(batch, stop - start) for batch, (start, stop) in batches]
+        if not self.chain.batch_maps:
+            return columns
         return [self.finish(batch, records[start:stop].tolist) for batch, (start, stop) in batches]
 
     def collate(self, examples: list[Any], records: Callable[[], list[int]]) -> Any:
         """Return a batch of examples; ``records`` tells, where it fails, which they came from."""
+        return self._collated(lambda: self._collate(examples), records)
+
+    def _collated(self, collate: Callable[[], Any], records: Callable[[], list[int]]) -> Any:
+        mark(NOTHING)
         try:
-            batch = self._collate(examples)
+            batch = collate()
         except Exception as error:
             self.note(error, f"raised by collating by {self._collate!r}", records())
             raise
@@ -122,6 +152,8 @@ class Fetcher:
 
     def finish(self, batch: Any, records: Callable[[], list[int]]) -> Any:
         """Return a collated batch as the ``BatchMap`` transforms leave it; ``records`` as above."""
+        if not self.chain.batch_maps:
+            return batch
         try:
             batch = self.chain.apply_to_batch(batch)
         except Exception as error:
@@ -139,6 +171,7 @@ class Fetcher:
         return self._transform(self._reader.example(record), record, epoch, place, self.chain.randoms())
 
     def _transform(self, example: Any, record: int, epoch: int, place: int, randoms: Randoms) -> list[Any]:
+        mark(record)
         try:
             return self.chain.apply(example, epoch, place, randoms)
         except Exception as error:

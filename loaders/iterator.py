@@ -30,6 +30,7 @@ class LoaderIterator(Iterator[Any]):
         self._ready: deque[Ready] = deque()
         self._converted: deque[Ready] = deque()
         self._error: Exception | None = None
+        self._finished = False
         self._batches: Batches
         self._finished = False
         self._begin()

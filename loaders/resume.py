@@ -23,9 +23,7 @@ def write_state(place: Place, source: Source[Any], sampler: Sampler, seed: int |
     Args:
       seed: What transforms draw their random numbers from; None where none does.
     """
-    state = write_place(place) | describe(source, sampler)
-    if seed is not None:
-        state["seed"] = seed
+    state = write_place(place) | describe(source, sampler) | {"seed": seed}
     more = _more_of(sampler, place)
     return state | {"sampler": more} if more else state
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from ..datasource.columns import count_bytes
 from ..datasource.laps import Laps
 from .fetch import Fetcher
+from .in_hand import NOTHING, mark
 from .order import Order
 from .plan import Run
+from .rows import Allocate
 from .task import Task
 from .telling.times import Times
 from .worker_info import WorkerInfo, enter_worker
@@ -53,14 +57,19 @@ class RunMaker:
         """Return how many batches the next run may have."""
         return self._max_batches
 
-    def make(self, run: Run) -> Made:
-        """Return the batches of a run. An error ends it early: the batches before it come all the same, and in their turn."""
+    def make(self, run: Run, allocate: Allocate = np.empty) -> Made:
+        """Return the batches of a run. An error ends it early: the batches before it come all the same, and in their turn.
+
+        Args:
+          allocate: Where their large arrays may lie.
+        """
         batches: list[Any] = []
         error: Exception | None = None
+        mark(NOTHING)
         try:
             enter_worker(self._info)
             with Laps() as laps:
-                self._fetch(run, batches)
+                self._fetch(run, batches, allocate)
         except StopIteration as caught:
             # Passed on as it is, it would end the user's loop as if all was read.
             error = RuntimeError("the source, a transform or collate_fn raised StopIteration")
@@ -76,7 +85,7 @@ class RunMaker:
         times = Times(worker, laps.start_ns, tuple(laps.spent_ns), nbytes)
         return Made(run, batches, error, times)
 
-    def _fetch(self, run: Run, batches: list[Any]) -> None:
+    def _fetch(self, run: Run, batches: list[Any], allocate: Allocate) -> None:
         """Append the batches of a run to ``batches``, as far as it goes."""
         first = run.bounds[0]
         indices = self._order.records(run.epoch, first, run.bounds[-1])
@@ -86,7 +95,7 @@ class RunMaker:
                 batches += self._fetcher.fetch_run(indices, bounds)
                 return
         for start, stop in pairwise(bounds):
-            task = Task(self._order, run.epoch, first + start, indices[start:stop])
+            task = Task(self._order, run.epoch, first + start, indices[start:stop], allocate)
             if not self._fetcher.makes_chunks:
                 batches.append(self._fetcher.fetch(task))
                 continue

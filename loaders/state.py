@@ -93,24 +93,24 @@ def describe(source: Source[Any], sampler: Sampler) -> dict[str, Any]:
 
 
 def write_place(place: Place) -> dict[str, Any]:
-    """Return a place as plain JSON."""
-    state: dict[str, Any] = {"version": _VERSION, "epoch": place.epoch}
-    if place.leftover is None:
-        state |= {"position": place.position, "first_epoch": place.first_epoch}
-    else:
-        state |= {"position": place.leftover.base, "first_epoch": place.first_epoch}
-        if place.leftover.levels:
-            state["levels"] = [[*used] for used in place.leftover.levels]
-        if place.leftover.begun:
-            state["begun"] = [[number, outputs] for number, outputs in sorted(place.leftover.begun.items())]
-    if place.own is not None:
-        own = place.own
-        state["rank"] = {"index": own.index, "count": own.count, "position": own.position, "of": own.of}
-        if own.outputs:
-            state["rank"]["outputs"] = own.outputs
-        if own.window is not None:
-            state["rank"]["window"] = own.window
-    return state
+    """Return a place as plain JSON.
+
+    There are the same keys at any place, and lists of numbers below them: ``torch.distributed.checkpoint`` reads what the
+    object that it loads into has keys for.
+    """
+    leftover, own = place.leftover or Leftover(place.position), place.own
+    rank = (
+        [] if own is None else [own.index, own.count, own.position, own.outputs, own.of, *([own.window] if own.window else [])]
+    )
+    return {
+        "version": _VERSION,
+        "epoch": place.epoch,
+        "position": leftover.base,
+        "first_epoch": place.first_epoch,
+        "levels": [[*used] for used in leftover.levels],
+        "begun": [[number, outputs] for number, outputs in sorted(leftover.begun.items())],
+        "rank": rank,
+    }
 
 
 def read_place(state: Mapping[str, Any]) -> Place:
@@ -122,27 +122,23 @@ def read_place(state: Mapping[str, Any]) -> Place:
     if not isinstance(state, Mapping) or state.get("version") != _VERSION:
         version = state.get("version") if isinstance(state, Mapping) else None
         raise StateError(f"this is no state of a DataLoader of version {_VERSION} (its version is {version!r})")
-    position = count_of(state, "position")
-    own = _read_own(state.get("rank"))
-    leftover = None
-    if "levels" in state or "begun" in state or (own is not None and position):
-        leftover = Leftover(position, _read_lists(state, "levels"), dict(_read_pairs(state, "begun")))
-    place = Place(count_of(state, "epoch"), position, count_of(state, "first_epoch"), leftover, own)
-    if place.epoch < place.first_epoch:
-        raise StateError(f"the state is in epoch {place.epoch}, before its first epoch {place.first_epoch}")
-    return place
+    epoch, position, first = (count_of(state, name) for name in ("epoch", "position", "first_epoch"))
+    levels, begun, own = _read_lists(state, "levels"), _read_pairs(state, "begun"), _read_own(state.get("rank", []))
+    if epoch < first:
+        raise StateError(f"the state is in epoch {epoch}, before its first epoch {first}")
+    leftover = Leftover(position, levels, dict(begun)) if levels or begun or (own is not None and position) else None
+    return Place(epoch, position, first, leftover, own)
 
 
 def _read_own(rank: Any) -> Own | None:
-    if rank is None:
+    if rank in ([], ()):
         return None
-    if not isinstance(rank, Mapping):
-        raise StateError(f"the state's 'rank' is {rank!r}; it must be a dict")
-    filled = {"outputs": 0, **rank}
-    index, count, position, outputs, of = (count_of(filled, name) for name in ("index", "count", "position", "outputs", "of"))
+    if not isinstance(rank, (list, tuple)) or len(rank) not in (5, 6):
+        raise StateError(f"the state's 'rank' is {rank!r}; it must be a list of five or six numbers")
+    index, count, position, outputs, of, *window = (count_of({"rank": number}, "rank") for number in rank)
     if not index < count:
         raise StateError(f"the state's rank is {index} of {count}; it must lie in 0 <= rank < {count}")
-    return Own(index, count, position, outputs, of, count_of(filled, "window") if "window" in filled else None)
+    return Own(index, count, position, outputs, of, window[0] if window else None)
 
 
 def _read_lists(state: Mapping[str, Any], name: str) -> tuple[tuple[int, ...], ...]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .order import Order
+from .rows import Allocate
 
 __all__ = ["Task"]
 
@@ -20,12 +21,14 @@ class Task:
       order: Where they are positions of.
       epoch, start: Which.
       records: The records that stand there; int64.
+      allocate: Where large arrays of a batch may lie.
     """
 
     order: Order
     epoch: int
     start: int
     records: npt.NDArray[np.int64]
+    allocate: Allocate = np.empty
 
     @property
     def places(self) -> list[int]:

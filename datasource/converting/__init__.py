@@ -3,6 +3,7 @@
 from .arrayrecord import convert_arrayrecord
 from .arrays import convert_arrays
 from .conversion import Converted, Skipped
+from .convert import convert
 from .export_folder import export_folder
 from .export_tfrecord import export_tfrecord
 from .huggingface import convert_huggingface
@@ -16,6 +17,7 @@ from .webdataset import convert_webdataset
 __all__ = [
     "Converted",
     "Skipped",
+    "convert",
     "convert_arrayrecord",
     "convert_arrays",
     "convert_huggingface",

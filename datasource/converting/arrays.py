@@ -19,15 +19,13 @@ from .conversion import Conversion, Converted, Item, Piece, describe_inputs
 from .infer_array import features_of_arrays
 from .npz_stream import NpzStream
 from .options import ConvertOptions, Features, as_features
-from .pieces import cut_ranges
+from .pieces import choose_block, cut_ranges
 from .run import run_conversion
 
 __all__ = ["Arrays", "convert_arrays"]
 
 #: Arrays and files by name; an ``.npz`` or ``.npy`` file; a directory of ``.npy`` files.
 Arrays: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
-
-_BLOCK_ROWS = 256
 
 
 def convert_arrays(
@@ -121,8 +119,9 @@ class _Rows:
 
     def rows(self, start: int, stop: int) -> Iterator[Any]:
         """Yield rows ``start <= row < stop``."""
-        for first in range(start, stop, _BLOCK_ROWS):
-            yield from self._source.__getitems__(range(first, min(first + _BLOCK_ROWS, stop)))
+        block = choose_block(self.length, self.num_bytes)
+        for first in range(start, stop, block):
+            yield from self._source.__getitems__(range(first, min(first + block, stop)))
 
 
 class _Stream:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,7 +15,7 @@ from typing import Any, TypeAlias, TypedDict
 from ..errors import DataError
 from ..progress import show_progress
 from ..tasks import Tick, run_tasks
-from ..writing.publish import Staging, sync
+from ..writing.publish import Staging, is_blank, sync
 from .conversion import Converted, Item, OnError, Piece, Skipped
 from .run import choose_workers
 from .skipped import report_skipped
@@ -104,12 +106,18 @@ def run_export(
     on_error: OnError = options.get("on_error", "raise")
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
-    plan = json.dumps([repr(identity), [(piece.split, repr(piece.source)) for piece in pieces]])
-    staging = Staging(path, adopt=lambda directory: resume and _read_text(directory, _PLAN) == plan)
+    told = repr((identity, [(piece.split, piece.source) for piece in pieces]))
+    plan = hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+
+    def adopt(directory: str) -> bool:
+        return resume and (_read_text(directory, _PLAN) == plan or is_blank(directory))
+
+    staging = Staging(path, adopt=adopt)
     try:
         home = staging.directory
         Path(home, _DONE).mkdir(exist_ok=True)
-        Path(home, _PLAN).write_text(plan)
+        if _read_text(home, _PLAN) != plan:
+            Path(home, _PLAN).write_text(plan)
         finished = {number: _read_done(home, number) for number in range(len(pieces))}
         todo = [
             number
@@ -135,13 +143,12 @@ def run_export(
         for piece, done in zip(pieces, results, strict=True):
             counts[piece.split] += done.num_records
         finish(home, results)
-        for name in os.listdir(os.path.join(home, _DONE)):
-            os.remove(os.path.join(home, _DONE, name))
-        os.rmdir(os.path.join(home, _DONE))
-        os.remove(os.path.join(home, _PLAN))
         skipped = tuple(each for done in results for each in done.skipped)
         report_skipped(path, skipped)
-        staging.publish()
+        for number in range(len(pieces)):  # first, for what is noted must be there
+            os.remove(_done_path(home, number))
+        shutil.rmtree(os.path.join(home, _DONE))
+        staging.publish(without=_PLAN)
     except BaseException:
         staging.leave() if resume else staging.discard()
         raise

@@ -75,7 +75,8 @@ def export_folder(
         if len(images) != 1:
             raise SchemaError(f"one image feature expected, there are {images}; choose by features=, or form='npz'")
         write = _ImageWriter(records, schema, images[0])
-        finish = _Finish(records.splits, tuple(piece.split for piece in records.pieces), write.columns)
+        header = ("file", *([] if write.label is None else ["label"]), *write.columns)
+        finish = _Finish(records.splits, tuple(piece.split for piece in records.pieces), header)
     else:
         write, finish = NpzWriter(source, schema, records), _Nothing()
     return run_export(
@@ -163,15 +164,15 @@ class _Finish:
 
     splits: tuple[str, ...]
     homes: tuple[str, ...]
-    columns: tuple[str, ...]
+    header: tuple[str, ...]
 
     def __call__(self, directory: str, done: Sequence[Done]) -> None:
         for split in self.splits:
             with open(os.path.join(directory, f"{split}.csv"), "w", encoding="utf-8") as table:
+                csv.writer(table, lineterminator="\n").writerow(self.header)
                 for number, home in enumerate(self.homes):
                     if home == split:
                         table.write(Path(directory, "done", f"{number:05d}.csv").read_text("utf-8"))
-        del done
 
 
 class _Nothing:

@@ -20,11 +20,11 @@ from ..writing.publish import sync
 from .arrayrecord import Records
 from .conversion import Piece
 from .export import Kept
+from .pieces import choose_block
 
 __all__ = ["NpzWriter"]
 
 Array = npt.NDArray[Any]
-_BLOCK_ROWS = 256
 #: A zip archive says when its members were made; the same rows are to be the same file.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -81,13 +81,16 @@ class NpzWriter:
         return dtype, next(iter(shapes), ())
 
     def _blocks(self, leaf: Leaf, split: str, rows: npt.NDArray[np.int64]) -> Iterator[Array]:
-        with dataset.open(self.source, split=split, features=[leaf.key]) as source:
-            for start in range(0, len(rows), _BLOCK_ROWS):
+        with dataset.open(self.source, split=split, features=[leaf.key], io="pread") as source:
+            start, count = 0, 1
+            while start < len(rows):
                 try:
-                    columns = source.read_batch(rows[start : start + _BLOCK_ROWS])
+                    block = dict(walk(source.read_batch(rows[start : start + count])))[leaf.key]
                 except StructureError:
                     raise _differs(leaf) from None
-                yield dict(walk(columns))[leaf.key]
+                yield block
+                start += count
+                count = min(2 * count, choose_block(len(block), block.nbytes))
 
 
 def _differs(leaf: Leaf) -> SchemaError:

@@ -13,12 +13,10 @@ from .arrow import rows_of
 from .conversion import Conversion, Converted, Item, Piece
 from .hf_features import from_hugging_face
 from .options import ConvertOptions, Features, as_features
-from .pieces import cut_ranges
+from .pieces import choose_block, cut_ranges
 from .run import run_conversion
 
 __all__ = ["convert_huggingface"]
-
-_BLOCK_ROWS = 256
 
 
 def convert_huggingface(
@@ -99,8 +97,9 @@ class _Reader:
     def __call__(self, piece: Piece) -> Iterator[Item]:
         rows = self.splits[piece.split]
         start, stop = piece.source
-        for first in range(start, stop, _BLOCK_ROWS):
-            table = rows[first : min(first + _BLOCK_ROWS, stop)]
+        block = choose_block(len(rows), rows.data.nbytes)
+        for first in range(start, stop, block):
+            table = rows[first : min(first + block, stop)]
             for row, example in enumerate(rows_of(table, self.features), first):
                 yield Item(f"{self.name}, split {piece.split!r}", row, example)
 

@@ -57,7 +57,7 @@ def list_classes(directory: str, split: str) -> Listing:
 
 
 def _holds_folders_only(path: str) -> bool:
-    return bool(_folders(path)) and not any(_is_picture(each.name) for each in os.scandir(path))
+    return bool(_folders(path)) and not any(_is_picture(each.name) for each in list(os.scandir(path)))
 
 
 def _folders(path: str) -> list[str]:

@@ -179,4 +179,4 @@ def _spread(length: int) -> range:
 
 
 def _has_folders(directory: str) -> bool:
-    return any(each.is_dir() and not each.name.startswith(".") for each in os.scandir(directory))
+    return any(each.is_dir() and not each.name.startswith(".") for each in list(os.scandir(directory)))

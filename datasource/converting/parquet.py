@@ -16,12 +16,10 @@ from .conversion import Conversion, Converted, Item, Piece, describe_inputs
 from .hf_features import from_hugging_face
 from .inputs import expand_splits
 from .options import ConvertOptions, Features, as_features
-from .pieces import Counted, cut_counted
+from .pieces import Counted, choose_block, cut_counted
 from .run import run_conversion
 
 __all__ = ["convert_parquet"]
-
-_BATCH_ROWS = 256
 
 
 def convert_parquet(
@@ -108,7 +106,8 @@ def _batches(file: Any, start: int, stop: int, features: FeaturesDict) -> Iterat
         length = file.metadata.row_group(group).num_rows
         if first < stop and first + length > start:
             row = first
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
+            block = choose_block(length, file.metadata.row_group(group).total_byte_size)
+            for batch in file.iter_batches(block, row_groups=[group], columns=columns, use_threads=False):
                 low, high = max(start - row, 0), min(stop - row, batch.num_rows)
                 if low < high:
                     yield batch.slice(low, high - low), row + low

@@ -12,10 +12,17 @@ from ..writing.layout import cut_evenly
 from ..writing.limits import ShardLimits
 from .conversion import Piece
 
-__all__ = ["Counted", "cut_counted", "cut_ranges", "group_files", "limits_of"]
+__all__ = ["Counted", "choose_block", "cut_counted", "cut_ranges", "group_files", "limits_of"]
 
 #: Of inputs that cannot be cut, so many bytes make a piece.
 _PIECE_BYTES = 100_000_000
+_BLOCK_ROWS = 256
+_BLOCK_BYTES = 1 << 22
+
+
+def choose_block(length: int, num_bytes: int) -> int:
+    """Return how many of so many rows to read at a time: up to 256, that have about 4 MB between them."""
+    return max(1, min(_BLOCK_ROWS, _BLOCK_BYTES * length // max(num_bytes, 1)))
 
 
 class Counted:

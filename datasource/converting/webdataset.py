@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from .observe import observe
 from .options import ConvertOptions, Features, as_features
 from .pieces import group_files
 from .run import run_conversion
-from .tar_samples import Sample, is_sound, read_samples
+
+if TYPE_CHECKING:  # it brings tarfile, which nobody else needs
+    from .tar_samples import Sample
 
 __all__ = ["convert_webdataset"]
 
@@ -107,6 +109,8 @@ class _Reader:
     on_error: OnError
 
     def __call__(self, piece: Piece) -> Iterator[Item]:
+        from .tar_samples import is_sound, read_samples
+
         for path in piece.source:
             try:
                 if self.on_error == "skip" and not is_sound(path):
@@ -166,6 +170,8 @@ class _Observer:
     on_error: OnError
 
     def __call__(self, piece: Piece, tick: Tick) -> _Stats:
+        from .tar_samples import read_samples
+
         stats = _Stats()
         for path in piece.source:
             looked_at: dict[str, int] = {}

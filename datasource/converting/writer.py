@@ -11,6 +11,7 @@ from ..manifest import FileEntry
 from ..tfds import DatasetInfo
 from ..tfds.filenames import shard_filename
 from ..writing import DatasetWriter
+from ..writing.assemble import link_or_rename
 from ..writing.checks import default_name
 from ..writing.parts import finished_parts, read_part, remove_parts
 from ..writing.shards import WrittenShard
@@ -65,7 +66,6 @@ class BareWriter(DatasetWriter):
         for name, shards in splits.items():
             for number, shard in enumerate(shards):
                 final = shard_filename(number, len(shards), dataset=dataset, split=name, file_format="array_record")
-                os.rename(shard.path, os.path.join(self.directory, final))
+                link_or_rename(shard.path, os.path.join(self.directory, final))
         remove_parts(self.directory)
-        os.remove(os.path.join(self.directory, "plan.json"))
-        self._staging.publish()
+        self._staging.publish(without="plan.json")

@@ -17,7 +17,7 @@ from ..features import FeaturesDict, Leaf
 from ..memory import Extents
 from .known import KnownRecords
 from .layout import Field, Layout
-from .wire import WireError, parse_example
+from .single import SingleDecoder
 
 __all__ = ["DecodePlan"]
 
@@ -44,11 +44,15 @@ class DecodePlan:
     Args:
       features: What the records hold.
       num_records: How many there are.
+
+    Attributes:
+      single: Decodes one record.
     """
 
     def __init__(self, features: FeaturesDict, num_records: int) -> None:
         self._features = features
         self._leaves = features.leaves()
+        self.single = SingleDecoder(features)
         self._columnar = bool(self._leaves) and all(map(_takes_columns, self._leaves))
         self._layouts: list[Layout] = []
         # By record, see _match; 0 until its first read. Memory is taken as it is written to.
@@ -61,14 +65,6 @@ class DecodePlan:
     def is_columnar(self) -> bool:
         """Whether batches are decoded by layout where records allow; else record by record, and stacked."""
         return self._columnar
-
-    def decode(self, record: bytes) -> dict[str, Any]:
-        """Return one example.
-
-        Raises:
-          DecodeError: The record is not what the features promise; names the feature.
-        """
-        return self._features.decode_example(_parse(record))
 
     def decode_columns(
         self, records: Extents, indices: Ints, bounds: Sequence[int], locate: Callable[[int], tuple[str, int]]
@@ -84,7 +80,7 @@ class DecodePlan:
           locate: Row of ``records`` -> path and record number, for errors.
 
         Raises:
-          DecodeError: As ``decode``.
+          DecodeError: A record is not what the features promise; names the feature.
         """
         if not self._columnar:
             return [self._decode_each(records, start, stop, locate) for start, stop in pairwise(bounds)]
@@ -240,17 +236,9 @@ class DecodePlan:
 
     def _read_leaves(self, record: bytes, row: int, locate: Callable[[int], tuple[str, int]]) -> list[Any]:
         try:
-            wire = _parse(record)
-            return [leaf.read(wire) for leaf in self._leaves]
+            return self.single.read_leaves(record)
         except DecodeError as error:
             raise DecodeError(error.message, *locate(row)) from error.__cause__
-
-
-def _parse(record: bytes) -> Any:
-    try:
-        return parse_example(record)
-    except WireError as error:
-        raise DecodeError(f"this is no tf.train.Example: {error}") from None
 
 
 def _column_shape(leaf: Leaf, count: int) -> tuple[int, ...]:

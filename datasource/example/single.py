@@ -31,7 +31,6 @@ class SingleDecoder:
     """
 
     def __init__(self, features: FeaturesDict) -> None:
-        self._features = features
         self._leaves = features.leaves()
         # Lists of byte strings that are lists even where there is one string in them.
         single = {leaf.key for leaf in self._leaves if isinstance(leaf, ValueLeaf) and leaf.feature.counts == (1,)}
@@ -52,11 +51,29 @@ class SingleDecoder:
         for template in self.templates:
             values = template.decode(record)
             if values is not None:
-                return dict(zip(self._names, values)) if self._names else self._nest(values)  # noqa: B905  # as many
-        example = self._features.decode_example(parse_record(record))
+                break
+        else:
+            values = self._parse(record)
+        return dict(zip(self._names, values)) if self._names else self._nest(values)  # noqa: B905  # as many
+
+    def read_leaves(self, record: bytes) -> list[Any]:
+        """Return the value of each leaf of one example, in the order of ``features.leaves()``.
+
+        Raises:
+          DecodeError: As ``decode``.
+        """
+        for template in self.templates:
+            values = template.decode(record)
+            if values is not None:
+                return values
+        return self._parse(record)
+
+    def _parse(self, record: bytes) -> list[Any]:
+        wire = parse_record(record)
+        values = [leaf.read(wire) for leaf in self._leaves]
         if self._left:
             self._learn(record)
-        return example
+        return values
 
     def _learn(self, record: bytes) -> None:
         """Take note of how a record is made that no template decodes.

@@ -27,9 +27,9 @@ __all__ = ["Template"]
 _Unpack: TypeAlias = Callable[..., tuple[Any, ...]]
 #: What cuts a record into heads and payloads, by turns, and what its heads must be.
 _Run: TypeAlias = tuple[_Unpack, tuple[bytes, ...]]
-#: Of a run, how it is cut, its length and its heads. Of a varying entry, None, 0, (), its heads as ``Heads`` has them, and
-#: whether its payload is kept.
-_Step: TypeAlias = tuple[_Unpack | None, int, tuple[bytes, ...], dict[int, Head] | None, Callable[..., Head] | None, bool]
+#: Of a run, how it is cut, its length, its heads, and three that say nothing. Of a varying entry, three that say nothing, the
+#: heads it may have and how to find others, and whether its payload is kept.
+_Step: TypeAlias = tuple[_Unpack | None, int, tuple[bytes, ...], dict[int, Head], Callable[[bytes, int], Head], bool]
 
 #: Longer records differ in length too much for each length to have a run of its own, which is some 1 kB.
 _MAX_SIZE = 4096
@@ -109,6 +109,8 @@ class Template:
                 others = sum(other.start - other.head + other.nbytes for other in self._entries if other is not entry)
                 lengths[place] = entry.payload_of(without_length(features - others - 1))
         struct, heads = _make_run(self._entries, self._forms, lengths, b"\x0a" + encode_varint(features))
+        if struct.size != size:
+            raise ValueError(f"such records have {struct.size} bytes")  # nothing is kept for whatever else there may be
         run = self._runs[size] = struct.unpack, heads
         return run
 
@@ -128,7 +130,7 @@ class Template:
         entries = self._entries[start:stop]
         if entries:
             struct, heads = _make_run(entries, self._forms[start:stop], [entry.nbytes for entry in entries])
-            yield struct.unpack_from, struct.size, heads, None, None, True
+            yield struct.unpack_from, struct.size, heads, {}, _find_nothing, True
 
     def _walk(self, record: bytes) -> list[Any]:
         """Return the payloads of a record, none if it is of another make."""
@@ -151,6 +153,10 @@ class Template:
                 values.append(record[at + start : at + total] if keeps else b"")
             at += total
         return values if at == len(record) else []
+
+
+def _find_nothing(record: bytes, at: int) -> Head:
+    raise ValueError("a run has one head only")
 
 
 def _make_run(

@@ -173,7 +173,7 @@ class _RecordCheck:
                 self._plan.decode_columns(found, rows, (0, rows.size), lambda row: (self._name, start + row))
             else:
                 for record in records:
-                    self._plan.decode(record)
+                    self._plan.single.decode(record)
             if self._checksums is not None and [*map(self._crc32c, records)] != self._checksums[rows].tolist():
                 raise DataError("a checksum differs")
         except DataError:
@@ -187,7 +187,7 @@ class _RecordCheck:
             data, _ = self._reader.read_one(record)
             if self._checksums is not None and (found := self._crc32c(data)) != (stored := int(self._checksums[record])):
                 raise DataError(f"its CRC32C is {found:#010x}, of what was written {stored:#010x}")
-            self._plan.decode(data)
+            self._plan.single.decode(data)
         except DataError as error:
             self.damaged += 1
             if len(self.problems) < _MAX_NAMED:

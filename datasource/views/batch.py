@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import Columns, stack
+from ..columns import Columns, StructureError, stack
 from ..source import BaseSource, Indices
 from ..structure import map_structure
 from .identity import digest, show
@@ -41,7 +41,13 @@ class BatchView(BaseSource[Columns]):
 
     def _read_one(self, index: int) -> Columns:
         start = index * self._stride
-        return self._source._read_columns(np.arange(start, min(start + self._size, len(self._source)), dtype=np.int64))
+        rows = np.arange(start, min(start + self._size, len(self._source)), dtype=np.int64)
+        try:
+            return self._source._read_columns(rows)
+        except StructureError as error:
+            one, other = (self._source._origin(start + place) for place in error.places)
+            error.add_note(f"in batch {index}: {one}, and {other}" if one != other else f"in batch {index}: {one}")
+            raise
 
     def _read_many(self, indices: Indices) -> list[Columns]:
         if not indices.size:

@@ -13,7 +13,7 @@ from ..manifest import MANIFEST_FILE, FileEntry, Manifest, content_files, descri
 from ..tfds import DatasetInfo, SplitInfo, shard_paths
 from .shards import WrittenShard, describe_shard
 
-__all__ = ["describe_dataset", "place_shards"]
+__all__ = ["describe_dataset", "link_or_rename", "place_shards"]
 
 
 def place_shards(
@@ -42,13 +42,22 @@ def place_shards(
         for shard, place in zip(shards, shard_paths("", info, split), strict=True):
             path = os.path.join(directory, place)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.rename(shard.path, path)
+            move = os.rename if os.path.dirname(shard.path) == directory else link_or_rename
+            move(shard.path, path)
             entries[place.as_posix()] = shard.entry
             indexed[place.name] = partial(describe_shard, path, shard.checksums)
         # What others wrote may be grouped, or of equal names in several folders: those are read without an index.
         if shards and len(indexed) == len(shards) and not any(shard.is_grouped for shard in shards):
             write_record_index(os.fspath(index_path(directory, info, split)), indexed)
     return info, entries
+
+
+def link_or_rename(path: str, new_path: str) -> None:
+    """Give a part's file a second name where files can have two: so the part stays whole until all is finished."""
+    try:
+        os.link(path, new_path)
+    except OSError:  # not on this file system
+        os.rename(path, new_path)
 
 
 def describe_dataset(directory: str, info: DatasetInfo, entries: Mapping[str, FileEntry], fingerprint: str = "") -> Manifest:

@@ -146,9 +146,9 @@ def read_part(directory: str, number: int) -> dict[str, list[WrittenShard]]:
         raise DataError(f"this part cannot be joined: {error!r}; write it again", path) from error
 
 
-def remove_unfinished(directory: str) -> None:
-    """Remove everything but the parts that are finished and whole."""
-    kept = set()
+def remove_unfinished(directory: str, *, but: str) -> None:
+    """Remove everything but the parts that are finished and whole, and the file ``but``."""
+    kept = {but}
     for number in finished_parts(directory):
         try:
             read_part(directory, number)

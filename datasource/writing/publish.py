@@ -24,7 +24,18 @@ from ..errors import DatasetExistsError
 if TYPE_CHECKING:
     from .replacing import Replaced
 
-__all__ = ["ASIDE", "INCOMPLETE", "Leftover", "Staging", "find_aside", "find_leftovers", "lock", "remove_leftovers", "sync"]
+__all__ = [
+    "ASIDE",
+    "INCOMPLETE",
+    "Leftover",
+    "Staging",
+    "find_aside",
+    "find_leftovers",
+    "is_blank",
+    "lock",
+    "remove_leftovers",
+    "sync",
+]
 
 #: Stand between a data set's name and eight hexadecimal digits: what is being written, what is being replaced.
 INCOMPLETE = ".incomplete-"
@@ -68,8 +79,11 @@ class Staging:
         os.mkdir(self.directory)
         self._lock = lock(self.directory, wait=True)
 
-    def publish(self) -> None:
+    def publish(self, *, without: str = "") -> None:
         """Give the directory its final name.
+
+        Args:
+          without: A file in it that is removed just before.
 
         Raises:
           DatasetExistsError: Something else has the name by now; the directory stays where it is, and complete.
@@ -77,6 +91,8 @@ class Staging:
         for name in os.listdir(self.directory):
             sync(os.path.join(self.directory, name))
         sync(self.directory)
+        if without:
+            os.remove(os.path.join(self.directory, without))
         try:
             if self._replaced is not None:
                 self._replaced.replace_with(self.directory)
@@ -166,6 +182,11 @@ def remove_leftovers(path: str | os.PathLike[str]) -> list[str]:
             shutil.rmtree(leftover.directory)
             removed.append(leftover.directory)
     return removed
+
+
+def is_blank(directory: str) -> bool:
+    """Return whether a writer left a directory before it wrote anything into it: no file there has content."""
+    return not any(os.path.getsize(os.path.join(home, name)) for home, _, names in os.walk(directory) for name in names)
 
 
 def sync(path: str) -> None:

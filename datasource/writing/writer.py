@@ -29,7 +29,7 @@ from .existing import Existing
 from .inference import warn_of_inference
 from .limits import ShardLimits
 from .parts import PartWriter
-from .publish import Staging, find_leftovers
+from .publish import Staging, find_leftovers, is_blank
 from .replacing import Replaced
 from .shards import WrittenShard
 
@@ -142,7 +142,11 @@ class DatasetWriter(ExampleWriter):
                 self._existing = Existing.read(replaced.target)
                 self._take_features(self._existing.info)
             text = self._format_plan(plan)
-            self._staging = Staging(path, adopt=lambda found: resume and _read(found, _PLAN) == text, replaced=replaced)
+
+            def adopt(found: str) -> bool:
+                return resume and (_read(found, _PLAN) == text or is_blank(found))
+
+            self._staging = Staging(path, adopt=adopt, replaced=replaced)
         except BaseException:
             if replaced is not None:
                 replaced.release()
@@ -150,8 +154,9 @@ class DatasetWriter(ExampleWriter):
         self._state = "open"
         try:
             # What was finished stays; the rest is as good as never begun.
-            parts.remove_unfinished(self.directory)
-            Path(self.directory, _PLAN).write_text(text, "utf-8")
+            parts.remove_unfinished(self.directory, but=_PLAN)
+            if _read(self.directory, _PLAN) != text:  # else it stays: without it, nobody could go on with what is there
+                Path(self.directory, _PLAN).write_text(text, "utf-8")
             self._warn_of_leftovers()
             if self._features is not None:
                 # Names that cannot be stored are found now, not after hours of writing.
@@ -242,12 +247,12 @@ class DatasetWriter(ExampleWriter):
                 splits.setdefault(name, []).extend(shards)
         info, entries = self._describe_before(splits)
         info, placed = place_shards(self.directory, info, splits)
-        parts.remove_parts(self.directory)
-        os.remove(os.path.join(self.directory, _PLAN))
         if self._existing is not None:
             self._existing.link_rest(self.directory, splits)
         self.root = describe_dataset(self.directory, info, {**entries, **placed}, self._fingerprint).root
-        self._staging.publish()
+        # As late as can be: a writer that is killed before it is done can go on from its parts.
+        parts.remove_parts(self.directory)
+        self._staging.publish(without=_PLAN)
 
     def _describe_before(self, splits: dict[str, list[WrittenShard]]) -> tuple[DatasetInfo, dict[str, FileEntry]]:
         """Return the description without what was written, and put the shards that a split had in front of its new ones."""

@@ -41,19 +41,31 @@ class Packed:
 class Unpacked:
     """A value taken apart, ready to be written into a slot of at least ``packed.used`` bytes.
 
+    Args:
+      value: What is to be written.
+      by_value: See ``dump``.
+      memory, taken: The slot, where arrays of the value may lie in its first ``taken`` bytes already: these stay there.
+
     Raises:
       TypeError: It holds something that cannot be pickled.
     """
 
-    def __init__(self, value: object, *, by_value: bool = False) -> None:
+    def __init__(self, value: object, *, by_value: bool = False, memory: Bytes | None = None, taken: int = 0) -> None:
         self._stream, buffers = dump(value, by_value=by_value)
-        self._raws = [buffer.raw() for buffer in buffers]
-        sizes = [raw.nbytes for raw in self._raws]
-        offsets = [0]
-        for size in sizes:
-            offsets.append(_align(offsets[-1] + size))
-        self._table = np.array([offsets[:-1], sizes], np.int64).T
-        self.packed = Packed(offsets[-1], len(self._stream), len(sizes))
+        home = _address(memory) if memory is not None else 0
+        self._outside: list[tuple[int, memoryview]] = []
+        rows: list[tuple[int, int]] = []
+        end = _align(taken)
+        for buffer in buffers:
+            raw = buffer.raw()
+            offset = _address(np.frombuffer(raw, np.uint8)) - home if taken and raw.nbytes else -1
+            if not 0 <= offset <= taken - raw.nbytes:
+                offset = end
+                end = _align(end + raw.nbytes)
+                self._outside.append((offset, raw))
+            rows.append((offset, raw.nbytes))
+        self._table = np.array(rows, np.int64)
+        self.packed = Packed(end, len(self._stream), len(rows))
 
     @property
     def refers_to_main(self) -> bool:
@@ -61,9 +73,9 @@ class Unpacked:
         return b"__main__" in self._stream and not _has_cloudpickle()
 
     def write(self, memory: Bytes) -> None:
-        """Write everything to the start of ``memory``."""
-        for (offset, size), raw in zip(self._table.tolist(), self._raws, strict=True):
-            memory[offset : offset + size] = np.frombuffer(raw, np.uint8) if size else 0
+        """Write everything that is not there yet to the start of ``memory``."""
+        for offset, raw in self._outside:
+            memory[offset : offset + raw.nbytes] = np.frombuffer(raw, np.uint8) if raw.nbytes else 0
         at = self.packed.at
         memory[at : at + len(self._stream)] = np.frombuffer(self._stream, np.uint8)
         memory[at + _align(len(self._stream)) : self.packed.used] = self._table.reshape(-1).view(np.uint8)
@@ -134,6 +146,11 @@ def _picklers(by_value: bool) -> list[Callable[..., bytes]]:
 
 def _has_cloudpickle() -> bool:
     return len(_picklers(False)) > 1
+
+
+def _address(memory: Bytes) -> int:
+    address: int = memory.__array_interface__["data"][0]
+    return address
 
 
 def _align(nbytes: int) -> int:

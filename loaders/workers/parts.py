@@ -53,9 +53,9 @@ class PartedPass(Iterator[Made]):
         return self._runs.ready if self._first is None else 0
 
     def __next__(self) -> Made:
-        if self._first is None:
-            return next(self._runs)
         first, self._first = self._first, None
+        if first is None or self._parts == 1:
+            return next(self._runs)
         made = [next(self._runs) for _ in range(self._parts)]
         whole = None if any(part.error for part in made) else join([part.batches[0] for part in made])
         return self._make(first) if whole is None else Made(first, [whole], None, Times.joined([part.times for part in made]))
@@ -75,7 +75,7 @@ def divide_first(runs: Iterator[Run], parts: int) -> tuple[Run, int, Iterator[Ru
     size, more = divmod(stop - start, parts)
     bounds = [start + part * size + min(part, more) for part in range(parts + 1)]
     pieces = [Run(first.epoch, piece) for piece in pairwise(bounds) if piece[0] < piece[1]]
-    return first, len(pieces), chain(pieces, runs)
+    return first, len(pieces), chain(pieces if len(pieces) > 1 else [first], runs)
 
 
 def join(parts: list[Any]) -> Any:

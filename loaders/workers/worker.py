@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import WorkerError
+from ..in_hand import show_in
 from ..runs import Made, RunMaker
 from ..telling.times import Times
 from ..worker_info import enter_worker
@@ -17,6 +18,7 @@ from .arena import Arena
 from .packing import Packed, Unpacked, dump
 from .payload import Payload
 from .records import BOARD_BYTES, Board, Job, Result
+from .workspace import Workspace
 
 __all__ = ["Setup", "serve"]
 
@@ -47,6 +49,7 @@ def serve(worker: int, setup: Setup, payload: Payload | None = None) -> None:
     """Do jobs until there are no more to come, or nobody is there to take the results."""
     arena = Arena(setup.arena_fd, setup.capacity, setup.in_memory)
     board = Board(arena.memory)
+    show_in(board.at[worker : worker + 1].data)
     maker = _prepare(worker, setup, arena, payload)
     board.pids[worker] = os.getpid()
     try:
@@ -90,13 +93,17 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
 def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exception) -> Result:
     if board.lanes[job.lane] != job.pass_number:
         return Result(job.ticket, Result.CANCELLED, _NOTHING, Times(worker))
-    made = maker.make(job.run) if isinstance(maker, RunMaker) else Made(job.run, [], maker, Times(worker))
+    space = Workspace(arena, job.slot_start, job.slot_size)
+    if isinstance(maker, RunMaker):
+        made = maker.make(job.run, space.allocate)
+    else:
+        made = Made(job.run, [], maker, Times(worker))
     if job.probe:
         return Result(job.ticket, Result.DONE, _NOTHING, made.times)
     start = time.perf_counter_ns()
     error = None if made.error is None else _make_portable(made.error, worker)
     try:
-        unpacked = Unpacked((made.batches, error))
+        unpacked = Unpacked((made.batches, error), memory=space.memory, taken=space.taken)
     except TypeError as refusal:
         unpacked = Unpacked(([], _make_portable(refusal, worker)))
     packed = unpacked.packed
@@ -106,7 +113,7 @@ def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exc
         arena.reserve(job.slot_start, packed.used)
     except OSError:
         return Result(job.ticket, Result.FULL, packed, made.times)
-    unpacked.write(arena.memory[job.slot_start : job.slot_start + packed.used])
+    unpacked.write(space.memory)
     times = made.times.with_transport(time.perf_counter_ns() - start)
     return Result(job.ticket, Result.DONE, packed, times)
 

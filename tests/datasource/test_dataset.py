@@ -27,6 +27,7 @@ from arrayfeed import (
     ExampleDataSource,
     ShardNotFoundError,
 )
+from arrayfeed.datasource.features import SkipDecoding
 from arrayfeed.datasource.tfds import DatasetInfo
 from arrayfeed.datasource.writing.publish import Staging
 from support import spawn_reader
@@ -209,6 +210,30 @@ def test_a_pickled_source_is_small_and_reads_the_same(train: ExampleDataSource) 
     assert (loaded.fingerprint, repr(loaded)) == (train.fingerprint, repr(train))
 
 
+def shout(stored: bytes, feature: object) -> bytes:
+    """A decoder of texts."""
+    return stored.upper()
+
+
+def test_a_fingerprint_tells_apart_what_is_decoded_otherwise(tmp_path: Path, directory: Path) -> None:
+    """Types, channels and decoders too: a cache of one is not taken for that of another. It shows, and pickles."""
+    options: list[Any] = [
+        *({}, {"text": "str"}, {"sequences": "array"}, {"channels": "declared"}, {"features": {"image", "nested"}}),
+        *({"decoders": {"image": SkipDecoding()}}, {"decoders": {"nested": {"word": shout}}}, {"decoders": {"image": shout}}),
+    ]
+    sources = [arrayfeed.open(directory, split="train", **each) for each in options]
+    prints = [source.fingerprint for source in sources]
+
+    assert len({*prints}) == len(options)
+    assert [pickle.loads(pickle.dumps(source)).fingerprint for source in sources] == prints
+    assert "decoders={'image': 'arrayfeed.datasource.features.decoders.SkipDecoding'}" in repr(sources[5])
+    with sources[0].cache(path=tmp_path / "cache") as cached:
+        list(cached)
+    for source in sources[1:]:
+        with pytest.raises(DataError, match="filled from another source"):
+            source.cache(path=tmp_path / "cache")
+
+
 def test_a_fingerprint_tells_data_sets_apart(tmp_path: Path, directory: Path) -> None:
     """By splits, number of records and features; not by where they are."""
     moved = tmp_path / "elsewhere"
@@ -306,6 +331,40 @@ def test_what_a_writer_has_not_finished_is_incomplete(tmp_path: Path, directory:
     shutil.copytree(directory, tmp_path / "data")
     assert len(arrayfeed.open(tmp_path / "data", split="train")) == 25
     staging.discard()
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+def test_a_shard_that_vanishes_is_an_error_that_names_it(tmp_path: Path, directory: Path, io: Any) -> None:
+    """Before it was first read; one that is open is still there for whoever has it open, and the others are not disturbed."""
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    source = arrayfeed.open(copy, split="train", io=io)
+    assert not difference(source[3], example(3))
+    for shard in sorted(copy.glob("animals-train.array_record-*"))[:2]:
+        shard.unlink()
+
+    assert not difference(source[[4, 22, 9]], [example(k) for k in (4, 22, 9)])
+    for read in (lambda: source[12], lambda: source[[0, 12]], lambda: source.read_batch([21, 12, 3])):
+        with pytest.raises(ShardNotFoundError) as caught:
+            read()
+        assert caught.value.path == os.fspath(copy / "animals-train.array_record-00001-of-00003")
+    assert not difference(source[22], example(22))
+
+
+def test_on_a_network_file_system_a_shard_that_shrinks_is_an_error(
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``open`` maps no files there: what another machine cuts short would end this process."""
+    monkeypatch.setattr("arrayfeed.datasource.filesystems.filesystem_of", lambda path: "nfs4")
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    source = arrayfeed.open(copy, split="train")
+    assert not difference(source[0], example(0))
+    shard = copy / "animals-train.array_record-00000-of-00003"
+    os.truncate(shard, 300)
+    for read in (lambda: source[9], lambda: source[[3, 9]], lambda: source.read_batch([9, 8])):
+        with pytest.raises(CorruptShardError, match="the file ends here; it had") as caught:
+            read()
+        assert caught.value.path == os.fspath(shard)
+    assert not difference(source[15], example(15))
 
 
 def test_a_blocked_version_is_refused_with_its_reason(tmp_path: Path, directory: Path) -> None:

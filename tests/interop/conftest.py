@@ -12,7 +12,7 @@ import os
 
 collect_ignore = []
 if "ARRAYFEED_TFDS_PYTHON" not in os.environ and importlib.util.find_spec("tensorflow_datasets") is None:
-    collect_ignore.append("test_tfds.py")
+    collect_ignore += ["test_tfds.py", "test_export.py"]
 if "ARRAYFEED_TFDS_PYTHON" not in os.environ and importlib.util.find_spec("tensorflow") is None:
     collect_ignore.append("test_tensorflow.py")
 if importlib.util.find_spec("grain") is None:

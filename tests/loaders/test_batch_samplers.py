@@ -22,8 +22,8 @@ SMALL = [name for name in BATCH_CASES if name != "large_batches"]
 
 
 def buckets(rank: int = 0, ranks: int = 1, **options: Any) -> BucketBatchSampler:
-    options = {"boundaries": [10, 30], "batch_sizes": [8, 4, 2], "shard": ShardOptions(rank, ranks)} | options
-    return BucketBatchSampler(LENGTHS, **options)
+    given: dict[str, Any] = {"boundaries": [10, 30], "batch_sizes": [8, 4, 2], "shard": ShardOptions(rank, ranks)} | options
+    return BucketBatchSampler(LENGTHS, **given)
 
 
 def load(batches: BatchSampler, **options: Any) -> DataLoader:
@@ -124,7 +124,7 @@ def test_ranks_that_batches_were_not_laid_out_for_keep_their_own_states() -> Non
                     load(buckets(0, 3, lanes=4)).load_state_dict(states[rank])
         merged = merge_states(states)
         left = sorted(number for batches in rest for batch in batches for number in batch)
-        if "levels" in merged:
+        if merged["levels"]:
             with pytest.raises(StateError, match="batches of like length cannot be cut from what ranks"):
                 load(buckets(0, 2, lanes=4)).load_state_dict(merged)
         else:

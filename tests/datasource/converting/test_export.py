@@ -24,6 +24,7 @@ from arrayfeed.datasource.converting import (
 )
 from arrayfeed.datasource.errors import CorruptShardError, DatasetExistsError, DatasetNotFoundError, SchemaError
 from arrayfeed.datasource.example.wire import parse_example
+from arrayfeed.datasource.features.features_dict import FeatureLike
 from arrayfeed.datasource.tfds import DatasetInfo
 from support.digits import write_digits
 from support.shards import write_shard
@@ -155,7 +156,7 @@ def test_pictures_go_to_folders_by_class_and_come_home(tmp_path: Path, digits: P
 def test_the_table_has_what_else_there_is(tmp_path: Path) -> None:
     """Numbers exactly, texts with commas and quotes; without classes it is what convert_images needs."""
     pixels = load_digits().images[:5].astype(np.uint8)[..., None]
-    schema = {
+    schema: dict[str, FeatureLike] = {
         "picture": features.Image(shape=(8, 8, 1)),
         "note": features.Text(),
         "count": np.int64,
@@ -184,7 +185,7 @@ def test_the_table_has_what_else_there_is(tmp_path: Path) -> None:
 
 def test_arrays_go_to_npz_files_and_come_home(tmp_path: Path, rng: np.random.Generator) -> None:
     """Every dtype and text; a file for each shard; the same bytes from every run."""
-    arrays = {
+    arrays: dict[str, Any] = {
         "x": rng.normal(size=(700, 3, 2)),
         "half": rng.normal(size=(700, 1)).astype(np.float16),
         "label": rng.integers(0, 10, 700),
@@ -206,14 +207,15 @@ def test_arrays_go_to_npz_files_and_come_home(tmp_path: Path, rng: np.random.Gen
     assert set(joined) == {"x", "half", "label", "flag", "text", "deep/words"}
     for key in ("x", "half", "label", "flag"):
         np.testing.assert_array_equal(joined[key], arrays[key])
-        assert joined[key].dtype == arrays[key].dtype  # type: ignore[union-attr]
-    assert [text.decode() for text in joined["text"].tolist()] == arrays["text"].tolist()  # type: ignore[union-attr]
+        assert joined[key].dtype == arrays[key].dtype
+    assert [text.decode() for text in joined["text"].tolist()] == arrays["text"].tolist()
     assert joined["deep/words"][699].tolist() == [b"w699", b"x"]
 
 
 def test_what_a_form_cannot_hold_is_refused(tmp_path: Path, digits: Path) -> None:
     """Shapes that differ, no or several pictures, classes that are no names of folders, bare files."""
-    with DatasetWriter(tmp_path / "data", {"x": features.Tensor(shape=(None,), dtype=np.int32), "y": np.int32}) as writer:
+    varying: dict[str, FeatureLike] = {"x": features.Tensor(shape=(None,), dtype=np.int32), "y": np.int32}
+    with DatasetWriter(tmp_path / "data", varying) as writer:
         writer.write_all({"x": np.arange(n % 3, dtype=np.int32), "y": n} for n in range(9))
     with pytest.raises(SchemaError, match=r"feature 'x': its shape differs between records.*features="):
         export_folder(tmp_path / "data", tmp_path / "out", resume=False)
@@ -225,7 +227,10 @@ def test_what_a_form_cannot_hold_is_refused(tmp_path: Path, digits: Path) -> Non
         export_folder(tmp_path / "data", tmp_path / "out", features=["z"])
     with pytest.raises(DatasetNotFoundError, match="bare files"):
         export_folder(digits / "digits-test.array_record-00000-of-00001", tmp_path / "out")
-    schema = {"image": features.Image(shape=(1, 1, 1)), "label": features.ClassLabel(names=["a", "../../b"])}
+    schema: dict[str, FeatureLike] = {
+        "image": features.Image(shape=(1, 1, 1)),
+        "label": features.ClassLabel(names=["a", "../../b"]),
+    }
     with DatasetWriter(tmp_path / "evil", schema) as writer:
         writer.write({"image": np.zeros((1, 1, 1), np.uint8), "label": 1})
     with pytest.raises(SchemaError, match="cannot be the name of a folder"):

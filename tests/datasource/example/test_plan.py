@@ -203,7 +203,7 @@ def test_columns_are_the_examples_decoded_one_by_one(
         assert difference(found, decode_plainly(features, records, indices, bounds)) == ""
         if indices:
             example = features.decode_example(parse_example(records[indices[0]]))
-            assert difference(plan.decode(records[indices[0]]), example) == ""
+            assert difference(plan.single.decode(records[indices[0]]), example) == ""
 
 
 @given(dataset=datasets(examples=4), seed=st.integers(0, 2**32))
@@ -276,7 +276,7 @@ def count_parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         parsed.append(len(record))
         return parse_example(record)
 
-    monkeypatch.setattr("arrayfeed.datasource.example.plan.parse_example", watched)
+    monkeypatch.setattr("arrayfeed.datasource.example.single.parse_example", watched)
     return parsed
 
 
@@ -408,7 +408,7 @@ def test_the_bad_record_of_a_batch_is_named(name: str, count: int) -> None:
     records = [serialize_example(GOOD)] * 30 + [bad] * count
     plan = DecodePlan(SMALL, len(records))
     with pytest.raises(DecodeError, match=message) as alone:
-        plan.decode(bad)
+        plan.single.decode(bad)
     for _ in range(2):
         with pytest.raises(DecodeError, match=message) as caught:
             decode(plan, records, range(len(records)), [0, 10, len(records)])

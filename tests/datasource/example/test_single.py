@@ -205,15 +205,16 @@ def test_examples_are_those_of_the_parser(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["every_feature", "unreadable"])
 def test_records_that_tfds_wrote_are_decoded_by_templates(name: str) -> None:
-    """Every feature that TFDS has, one at a time and all at once."""
+    """Every feature that TFDS has, ten at a time and all at once."""
     directory = FIXTURES / name / "1.0.0"
     features = Feature.from_json(json.loads((directory / "features.json").read_text()))
     assert isinstance(features, FeaturesDict)
     (path,) = directory.glob("*.array_record-*")
     records = list(ArrayRecordReader(str(path)).read_all())
-    for each in (features, *(features.select([one]) for one in features)):
+    names = sorted(features)
+    for each in (features, *(features.select(names[start : start + 10]) for start in range(0, len(names), 10))):
         decoder = SingleDecoder(each)
-        for record in [*records * (8 // len(records) + 1), *records]:
+        for record in records * 10:
             assert assert_same(decoder, each, record)
         assert all(by_template(decoder, record) for record in records)
 

@@ -15,6 +15,7 @@ from arrayfeed.datasource.tfrecord.field import REQUIRED
 from support.equal import difference
 from support.neutral import load
 from support.tfrecords import FIXTURES, tensorflow, write_tfrecord
+from support.wire_writer import fixed32, length_delimited, packed_floats, varint, varint_field
 
 TF = tensorflow()
 DTYPES = {"int64": np.int64, "float32": np.float32, "bytes": bytes}
@@ -73,6 +74,67 @@ def test_the_wire_formats_vector_is_decoded() -> None:
         },
     )
     assert not difference(records.decode({"label": Field(np.int64)})[last], {"label": 2})
+
+
+def entry(key: bytes, feature: bytes, *, turned: bool = False) -> bytes:
+    """Return one key of an example and its feature, in either order."""
+    parts = [length_delimited(1, key), length_delimited(2, feature)]
+    return length_delimited(1, b"".join(parts[::-1] if turned else parts))
+
+
+def integers(*values: int) -> bytes:
+    return length_delimited(3, length_delimited(1, b"".join(map(varint, values))))
+
+
+USUAL = entry(b"n", integers(7)) + entry(b"w", length_delimited(2, length_delimited(1, packed_floats([0.5, 1.5]))))
+WRITTEN = {
+    "as usual": USUAL,
+    "numbers that are not packed": entry(b"n", length_delimited(3, varint_field(1, 7)))
+    + entry(b"w", length_delimited(2, fixed32(1, 0.5) + fixed32(1, 1.5))),
+    "in part packed": entry(b"n", integers(7))
+    + entry(b"w", length_delimited(2, fixed32(1, 0.5) + length_delimited(1, packed_floats([1.5])))),
+    "keys and values in another order": entry(
+        b"w", length_delimited(2, length_delimited(1, packed_floats([0.5, 1.5]))), turned=True
+    )
+    + entry(b"n", integers(7), turned=True),
+    "unknown fields": varint_field(9, 1) + entry(b"other", integers(1)) + USUAL + length_delimited(15, b"?"),
+    "a key twice": entry(b"n", integers(1, 2, 3)) + entry(b"w", b"") + USUAL,
+    "a length that is longer than it must be": length_delimited(1, b"", padding=2) + USUAL,
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_every_way_to_write_an_example_is_read(tmp_path: Path, name: str) -> None:
+    """Packed or not, in any order, among unknown fields; of a key that is there twice the last counts. In batches, too."""
+    fields = {"n": Field(np.int64), "w": Field(np.float32, (2,)), "missing": Field(np.int64, default=-1)}
+    records = [length_delimited(1, WRITTEN[name]), length_delimited(1, USUAL)] * 40
+    source = TFRecordSource(write_tfrecord(tmp_path / "a", records)).decode(fields)
+    example = {"missing": -1, "n": 7, "w": np.array([0.5, 1.5], np.float32)}
+
+    assert not difference(source[[0, 1, 2]], [example] * 3)
+    for order in ([0], range(len(source)), range(0, len(source), 2)):
+        batch = source.read_batch(order)
+        assert batch["n"].tolist() == [7] * len(order) and batch["missing"].tolist() == [-1] * len(order)
+        assert batch["w"].tolist() == [[0.5, 1.5]] * len(order)
+
+
+def test_an_empty_record_has_defaults_only(tmp_path: Path) -> None:
+    """No bytes are an example of no features; a feature of no kind is missing, a list of no values is not."""
+    records = [b"", length_delimited(1, b""), length_delimited(1, entry(b"n", b""))]
+    source = TFRecordSource(write_tfrecord(tmp_path / "a", records))
+    decoded = source.decode({"n": Field(np.int64, default=3), "any": Field(bytes, (None,))})
+    for example in decoded:
+        assert example["n"] == 3 and example["any"].shape == (0,)
+    assert decoded.read_batch([2, 0, 1])["n"].tolist() == [3, 3, 3]
+    required = source.decode({"n": Field(np.int64)})
+    for record in range(3):
+        with pytest.raises(
+            DecodeError, match=f"record {record}: feature 'n': the record has no value for it, and it has no default"
+        ):
+            required[record]
+    empty = TFRecordSource(write_tfrecord(tmp_path / "b", [length_delimited(1, entry(b"n", integers()))]))
+    with pytest.raises(DecodeError, match="one value expected, the record has 0"):
+        empty.decode({"n": Field(np.int64, default=3)})[0]
 
 
 @pytest.fixture

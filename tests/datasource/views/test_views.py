@@ -315,6 +315,17 @@ def test_a_short_batch_stacks_with_no_full_one() -> None:
     assert view.batch(2)[0].tolist() == [[0, 1], [2, 3]]
 
 
+def test_a_batch_that_does_not_stack_names_its_elements() -> None:
+    """The field, both shapes, and which elements of which source they are."""
+    view = SequenceSource([{"x": np.zeros(k // 4)} for k in range(8)])[2:].batch(3)
+    with pytest.raises(
+        StructureError, match=r"field 'x': example 0 of the batch has shape \(0,\), example 2 has shape"
+    ) as caught:
+        view[0]
+    origin = "of SequenceSource(8 elements of a list)"
+    assert caught.value.__notes__ == [f"in batch 0: element 2 {origin}, and element 4 {origin}"]
+
+
 def test_rows_of_batches_ask_for_each_batch_once() -> None:
     """Whatever rows are wanted, and in whatever order."""
     source = Asked([{"x": np.arange(3) + 10 * n} for n in range(4)])
@@ -401,6 +412,17 @@ def test_fingerprints_tell_views_apart_and_are_the_same_for_the_same() -> None:
     assert [view.fingerprint for view in views_of(ArraySource(np.arange(10)))] == prints
     assert [pickle.loads(pickle.dumps(view)).fingerprint for view in views_of(source)] == prints
     assert source.cache().fingerprint == source.fingerprint
+
+
+def test_lists_are_told_apart_by_what_is_in_them() -> None:
+    """As far as it can be seen, so that a cache in a file is not taken for that of another list; equal ones are the same."""
+    lists: list[Any] = [[1, 2], [1, 3], (1, 2), range(2), range(1, 3), "ab", "ac", [1.0, 2], [[1], 2], [b"1", "2"], []]
+    lists += [[np.zeros(3)], [np.ones(3)], [{"a": np.zeros(3)}], [{"a": np.zeros(3, np.int8)}]]
+    prints = [SequenceSource(each).fingerprint for each in lists]
+
+    assert len({*prints}) == len(lists)
+    assert [SequenceSource(pickle.loads(pickle.dumps(each))).fingerprint for each in lists] == prints
+    assert SequenceSource([Box(Point(1, 2), 3)]).fingerprint == SequenceSource([Box(Point(1, 2), 3)]).fingerprint
 
 
 def test_every_view_says_what_it_is() -> None:
