@@ -17,6 +17,7 @@ from .errors import (
 )
 from .examples import ExampleDataSource
 from .source import BaseSource, Source
+from .tfds import DatasetInfo, ReadInstruction, even_splits
 from .tfrecord import Field, TFRecordSource, decompress_tfrecord
 from .verification import verify
 from .views import SequenceSource, concatenate, zip_sources
@@ -30,11 +31,13 @@ __all__ = [
     "DataError",
     "DatasetExistsError",
     "DatasetIncompleteError",
+    "DatasetInfo",
     "DatasetNotFoundError",
     "DatasetWriter",
     "DecodeError",
     "ExampleDataSource",
     "Field",
+    "ReadInstruction",
     "SchemaError",
     "SequenceSource",
     "ShardNotFoundError",
@@ -43,6 +46,7 @@ __all__ = [
     "concatenate",
     "convert",
     "decompress_tfrecord",
+    "even_splits",
     "export_folder",
     "export_tfrecord",
     "features",

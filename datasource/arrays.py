@@ -107,6 +107,9 @@ class ArraySource(BaseSource[Any]):
 
     # -- identity -------------------------------------------------------------------------------------------------
 
+    def _files(self) -> list[str]:
+        return [leaf.path for _, leaf in walk(self._given) if isinstance(leaf, _File)]
+
     @property
     def fingerprint(self) -> str:
         """A digest of names, dtypes, shapes and up to 64 rows, evenly spaced, of each array; objects are not looked at."""

@@ -76,6 +76,7 @@ def open(
         open("mnist/3.0.1", split="train")                  the examples of one split
         open("mnist/3.0.1")                                 {"train": ..., "test": ...}
         open("mnist/3.0.1", split="train[:80%]+test")       parts of splits, one behind the other
+        open("mnist/3.0.1", split=even_splits("train", 4)[0])     the first of four parts
         open("/data", name="mnist:3.*.*")                   the newest such version below a root
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -15,10 +15,13 @@ from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
+from .features.decoders import list_decoders
+from .features.options import list_options
 from .laps import READ, lap
 from .records import RecordSource
 from .source import BaseSource, Indices
 from .views.fields import FieldsView
+from .views.identity import name_function
 
 __all__ = ["ExampleDataSource"]
 
@@ -101,12 +104,19 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     @property
     def fingerprint(self) -> str:
+        """That of the records, with the features, the types they are decoded to, and the names of decoders."""
         digest = blake2b(self.records.fingerprint.encode(), digest_size=8)
         digest.update(json.dumps(self.features.to_json(), sort_keys=True).encode())
+        decoders = [f"{name}: {name_function(decoder)}" for name, decoder in list_decoders(self.features).items()]
+        if changed := [*list_options(self.features), *decoders]:
+            digest.update(json.dumps(changed).encode())
         return digest.hexdigest()
 
-    def close(self) -> None:
-        self.records.close()
+    def _sources(self) -> tuple[BaseSource[Any], ...]:
+        return (self.records,)
+
+    def _functions(self) -> tuple[Callable[..., Any], ...]:
+        return tuple(list_decoders(self.features).values())
 
     def __getstate__(self) -> tuple[RecordSource, FeaturesDict, str]:
         return self.records, self.features, self.name
@@ -135,4 +145,6 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
-        return f"ExampleDataSource({name}{len(self)} examples, features={sorted(self.features)})"
+        decoders = {key: name_function(decoder) for key, decoder in list_decoders(self.features).items()}
+        shown = f", decoders={decoders}" if decoders else ""
+        return f"ExampleDataSource({name}{len(self)} examples, features={sorted(self.features)}{shown})"

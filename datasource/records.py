@@ -42,6 +42,9 @@ class RecordSource(BaseSource[bytes]):
     def files(self) -> list[str]:
         """The paths of the files that the records are in, each once, in their order."""
 
+    def _files(self) -> list[str]:
+        return self.files
+
     def decode(self, features: Mapping[str, FeatureLike], *, name: str = "") -> ExampleDataSource:
         """Return the examples in the records, each a ``tf.train.Example`` that holds ``features``.
 

@@ -84,6 +84,14 @@ class BaseSource(ABC, Sequence[T]):
         """Return the sources that this one reads from; none where it reads files or memory."""
         return ()
 
+    def _files(self) -> list[str]:
+        """Return the paths of the files that this source itself reads, not those of its sources."""
+        return []
+
+    def _functions(self) -> tuple[Callable[..., Any], ...]:
+        """Return the caller's functions whose results are the elements, for those who keep the results."""
+        return ()
+
     def _at(self, indices: range | Indices) -> BaseSource[T]:
         """Return a view of the elements at ``indices``, all within bounds."""
         from .views.index import IndexView
@@ -148,6 +156,8 @@ class BaseSource(ABC, Sequence[T]):
 
     def select(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> BaseSource[T]:
         """Return a lazy view of the elements at ``indices``, in that order, duplicates kept.
+
+            source.select([i for i, element in enumerate(source) if passes(element)])       a filter
 
         The view holds the indices (8 bytes each); those at a regular step, as in ``source[a:b:c]``, cost nothing.
         """

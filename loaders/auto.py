@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -282,20 +283,22 @@ class _Clock:
 
     def __init__(self, skip: int) -> None:
         self._skip = skip
-        self._since: float | None = None
         self._now = 0.0
         self._waited_s = 0.0
+        self._own_s: list[float] = []
+        self._measured_s = 0.0
         self._runs = self._batches = self._records = 0
         self._made_ns = self._nbytes = 0
 
     def count(self, asked: float, made: Made) -> None:
         """Count a run that was asked for at ``asked`` and has just come."""
-        self._now = time.perf_counter()
+        previous, self._now = self._now, time.perf_counter()
         if self._skip:
             self._skip -= 1
-            self._since = self._now
             return
+        self._own_s.append(asked - previous)
         self._waited_s += self._now - asked
+        self._measured_s += self._now - asked + min(asked - previous, _MOMENT_S / _RUNS)
         self._runs += 1
         self._batches += len(made.run.bounds) - 1
         self._records += made.run.bounds[-1] - made.run.bounds[0]
@@ -304,11 +307,13 @@ class _Clock:
 
     @property
     def is_enough(self) -> bool:
-        return self._runs >= _RUNS and self._elapsed_s >= _MOMENT_S
+        return self._runs >= _RUNS and self._measured_s >= _MOMENT_S
 
     @property
     def _elapsed_s(self) -> float:
-        return 0.0 if self._since is None else self._now - self._since
+        """Seconds of waiting and of training; pauses, such as for validation, are cut short."""
+        longest = 4 * statistics.median(self._own_s) if self._own_s else 0.0
+        return max(1e-9, self._waited_s + sum(min(own_s, longest) for own_s in self._own_s))
 
     @property
     def rate(self) -> float:

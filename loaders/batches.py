@@ -68,22 +68,31 @@ class Batches:
     def take(self, made: Made) -> tuple[list[Ready], Exception | None]:
         """Return the batches that are complete now, and what is to be raised after them."""
         run = made.run
-        ready: list[Ready] = []
+        spans = pairwise(run.bounds)
+        if not self._fetcher.makes_chunks:
+            ready = [
+                Ready(batch, Cursor(run.epoch, stop), stop - start)
+                for batch, (start, stop) in zip(made.batches, spans, strict=False)
+            ]
+            return ready, made.error
+        ready = []
         try:
-            for item, (start, stop) in zip(made.batches, pairwise(run.bounds), strict=False):
-                if self._fetcher.makes_chunks:
-                    self._cut(item, run.epoch, start, stop, ready)
-                else:
-                    ready.append(Ready(item, Cursor(run.epoch, stop), stop - start))
+            for chunk, (start, stop) in zip(made.batches, spans, strict=False):
+                self._cut(chunk, run.epoch, start, stop, ready)
         except Exception as error:
             return ready, error
         return ready, made.error
 
     def _cut(self, chunk: Chunk, epoch: int, start: int, stop: int, ready: list[Ready]) -> None:
         self._faults.add(chunk.skipped)
-        reached = start + len(chunk.counts)
+        reached = start + chunk.size
         if self._fetcher.is_even and reached < stop:
             return  # the batch is not whole, and what stands in the way is raised next
+        if self._regrouper.is_batch(chunk) and not self._fetcher.collates:
+            self._barren = False
+            batch = self._fetcher.finish(chunk.rows, lambda: self._order.records(epoch, start, reached).tolist())
+            ready.append(Ready(batch, Cursor(epoch, reached), chunk.size))
+            return
         ends_epoch = reached == self._plan.length_of(epoch)
         self._regrouper.add(chunk, epoch, start, ends_epoch=ends_epoch)
         self._barren = start == 0 or self._barren

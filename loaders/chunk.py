@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..datasource.columns import Columns, StructureError, count_bytes, stack
-from ..datasource.structure import map_structure, merge, walk
+from ..datasource.columns import Columns, StructureError, count_bytes, stack, stack_leaf
+from ..datasource.structure import map_structure, merge
 from .transforms.faults import Skipped
 
 __all__ = ["Chunk", "Piece", "join", "make_rows"]
@@ -19,8 +19,8 @@ __all__ = ["Chunk", "Piece", "join", "make_rows"]
 Ints = npt.NDArray[np.int64]
 
 #: What examples' leaves of these types are stacked to. Texts come as objects, whatever else is in a batch.
-_DTYPES = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64)}
-_OBJECTS = (str, bytes, type(None))
+_DTYPES: dict[type, np.dtype[Any]] = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+_TEXTS = {str, bytes, type(None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,14 @@ class Chunk:
 
     Attributes:
       rows: Columns, or the list of examples.
-      counts: How many rows each position gave; int64. Positions behind the last one with an entry were not reached.
+      size: How many positions; fewer than were asked for where one raised.
+      counts: How many rows each position gave, int64; None for one each.
       skipped: The records among them that failed.
     """
 
     rows: Any
-    counts: Ints
+    size: int
+    counts: Ints | None = None
     skipped: tuple[Skipped, ...] = ()
 
     @property
@@ -58,19 +60,27 @@ def make_rows(examples: list[Any]) -> Any:
     So a batch does not depend on what else was in the chunks it is cut from: the examples themselves are returned where
     their dtypes or shapes differ.
     """
-    if not examples:
-        return examples
     try:
-        columns = stack(examples)
-    except StructureError:
+        return stack(examples, make_leaf=_stack_alike) if examples else examples
+    except (StructureError, _Unlike):
         return examples
-    dtypes = [leaf.dtype for _, leaf in walk(columns)]
-    for example in examples:
-        for dtype, (_, leaf) in zip(dtypes, walk(example), strict=True):
-            own = _DTYPES.get(type(leaf)) or getattr(leaf, "dtype", None)
-            if own != dtype and not (dtype.kind == "O" and isinstance(leaf, _OBJECTS)):
-                return examples
-    return columns
+
+
+class _Unlike(Exception):
+    """Values whose column depends on all of them."""
+
+
+def _stack_alike(values: Sequence[Any], path: str) -> npt.NDArray[Any]:
+    column = stack_leaf(values, path)
+    kinds = set(map(type, values))
+    dtypes = {_DTYPES.get(kind) for kind in kinds}
+    if None in dtypes:
+        if kinds <= _TEXTS:
+            return column
+        dtypes = {getattr(value, "dtype", None) for value in values}
+    if dtypes != {column.dtype}:
+        raise _Unlike
+    return column
 
 
 def join(pieces: Sequence[Piece]) -> Columns:

@@ -12,6 +12,7 @@ from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
 from ..datasource.structure import merge
 from ..samplers import RecordRandom
 from .chunk import Chunk, make_rows
+from .in_hand import mark
 from .reading import Reader, Unread
 from .task import Task
 from .transforms.chain import Chain, Randoms
@@ -47,7 +48,7 @@ class Chunker:
             try:
                 columns = self._reader.columns(task.records)
                 lap_source()
-                return Chunk(columns, np.ones(len(task.records), np.int64)), None
+                return Chunk(columns, len(task.records)), None
             except Exception:
                 pass  # one by one, then
         rows: list[Any] = []
@@ -72,7 +73,7 @@ class Chunker:
             self._reader.note(error, "raised by putting together", records)
             joined, counts, failure = [], [], error
         lap(COLLATE)
-        return Chunk(joined, np.array(counts, np.int64), tuple(skipped)), failure
+        return Chunk(joined, len(counts), np.array(counts, np.int64), tuple(skipped)), failure
 
     def _join(self, rows: list[Any], counts: list[int], failure: Exception | None) -> tuple[Any, list[int]]:
         """Return rows as a chunk has them, and how many there are of each position then."""
@@ -92,6 +93,7 @@ class Chunker:
 
     def _apply(self, task: Task, record: int, place: int, example: Any, randoms: Randoms, skipped: list[Skipped]) -> list[Any]:
         """Return what an example gives; where it is none or fails, what ``on_error`` wants instead."""
+        mark(record)
         try:
             if isinstance(example, Unread):
                 raise example.error

@@ -14,6 +14,7 @@ from ..datasource.laps import COLLATE, TRANSFORM, lap, lap_source
 from ..datasource.source import Source
 from .chunk import Chunk
 from .chunking import Chunker, note_transform
+from .in_hand import NOTHING, mark
 from .reading import Reader, describe_source
 from .rows import Rows, has_large
 from .task import Task
@@ -38,6 +39,10 @@ class Fetcher:
       chain: What is done to examples and batches; by default nothing.
       collate_fn: List of examples -> batch; None stacks them, and then takes whole columns where no transform needs examples.
       on_error, seed: What is done about examples that fail; see ``Chunker``.
+
+    Attributes:
+      is_even: Whether every position gives one row on whatever rank, so that batches are known before they are made.
+      makes_chunks: Whether it makes chunks, which somebody has to cut batches from.
     """
 
     def __init__(
@@ -54,6 +59,8 @@ class Fetcher:
         self._on_error = on_error
         self._is_large = False  # a guess, from the batch before
         self._reader = Reader(source, columns=not chain.takes_examples and collate_fn is None)
+        self.is_even = chain.is_even and on_error in ("raise", "substitute")
+        self.makes_chunks = not self.is_even or on_error != "raise"
         self._chunker = Chunker(self._reader, chain, on_error=on_error, seed=seed, collates=collate_fn is not None)
 
     def parts(self) -> dict[str, object]:
@@ -65,16 +72,6 @@ class Fetcher:
     def takes_runs(self) -> bool:
         """Whether several batches are cheaper made in one go."""
         return self._reader.read_batches is not None
-
-    @property
-    def is_even(self) -> bool:
-        """Whether every position gives one row on whatever rank, so that batches are known before they are made."""
-        return self.chain.is_even and self._on_error in ("raise", "substitute")
-
-    @property
-    def makes_chunks(self) -> bool:
-        """Whether it makes chunks, which somebody has to cut batches from."""
-        return not self.is_even or self._on_error != "raise"
 
     @property
     def collates(self) -> bool:
@@ -134,7 +131,9 @@ class Fetcher:
         lap_source()
         batches = zip(columns, pairwise(bounds), strict=True)
         if self.makes_chunks:
-            return [Chunk(batch, np.ones(stop - start, np.int64)) for batch, (start, stop) in batches]
+            return [Chunk(batch, stop - start) for batch, (start, stop) in batches]
+        if not self.chain.batch_maps:
+            return columns
         return [self.finish(batch, records[start:stop].tolist) for batch, (start, stop) in batches]
 
     def collate(self, examples: list[Any], records: Callable[[], list[int]]) -> Any:
@@ -142,6 +141,7 @@ class Fetcher:
         return self._collated(lambda: self._collate(examples), records)
 
     def _collated(self, collate: Callable[[], Any], records: Callable[[], list[int]]) -> Any:
+        mark(NOTHING)
         try:
             batch = collate()
         except Exception as error:
@@ -152,6 +152,8 @@ class Fetcher:
 
     def finish(self, batch: Any, records: Callable[[], list[int]]) -> Any:
         """Return a collated batch as the ``BatchMap`` transforms leave it; ``records`` as above."""
+        if not self.chain.batch_maps:
+            return batch
         try:
             batch = self.chain.apply_to_batch(batch)
         except Exception as error:
@@ -169,6 +171,7 @@ class Fetcher:
         return self._transform(self._reader.example(record), record, epoch, place, self.chain.randoms())
 
     def _transform(self, example: Any, record: int, epoch: int, place: int, randoms: Randoms) -> list[Any]:
+        mark(record)
         try:
             return self.chain.apply(example, epoch, place, randoms)
         except Exception as error:

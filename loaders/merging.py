@@ -19,6 +19,10 @@ _PLACE = {"epoch", "position", "first_epoch", "levels", "begun", "rank", "sample
 def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return one state in place of those that all ranks saved at the same step, for any number of ranks to load.
 
+        states = [None] * world_size
+        torch.distributed.all_gather_object(states, loader.state_dict())
+        checkpoint["loader"] = arrayfeed.merge_states(states)
+
     Needed where a loader filters, multiplies, packs or skips records: ranks then come unequally far in an epoch, and their
     states differ. What is left of the epoch is what none of them has delivered. States that are the same on all ranks are
     returned as they are, so that calling this is never wrong. Merged states may be continued, saved and merged again.

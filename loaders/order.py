@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from ..samplers import OrderedSampler, Sampler, StateError
+from ..samplers import OrderedSampler, Sampler, ShardOptions
 from .leftover import Leftover
 
 __all__ = ["Order"]
@@ -31,11 +31,6 @@ class Order:
         self._epoch: int | None = None
         self._left_epoch = epoch
         self._leftover = leftover
-        if leftover is not None and not isinstance(sampler, OrderedSampler):
-            raise StateError(
-                f"a {type(sampler).__name__} cannot take up what ranks that came unequally far have left; a sampler of "
-                "arrayfeed can"
-            )
 
     @property
     def left(self) -> tuple[int, Leftover] | None:
@@ -47,8 +42,10 @@ class Order:
         leftover = self._of(epoch)
         if leftover is None:
             return self.sampler.epoch_length
-        assert isinstance(self.sampler, OrderedSampler)
-        return self.sampler.places_in(leftover.count(self.sampler.global_length))
+        left = leftover.count(self.sampler.global_length)
+        if isinstance(self.sampler, OrderedSampler):
+            return self.sampler.places_in(left)
+        return (left - self.sampler.shard.index + self.sampler.shard.count - 1) // self.sampler.shard.count
 
     def begun(self) -> dict[tuple[int, int], int]:
         """Return how many outputs of this rank's positions, by epoch and position, were delivered before."""
@@ -85,8 +82,11 @@ class Order:
     def at_places(self, epoch: int, places: Ints) -> Ints:
         """Return the record indices at places of an epoch's global order."""
         self._go_to(epoch)
-        assert isinstance(self.sampler, OrderedSampler)
-        return self.sampler.at_places(places)
+        if isinstance(self.sampler, OrderedSampler):
+            return self.sampler.at_places(places)
+        # A sampler of the user's own: one by one, which is slower, and lasts for the rest of an epoch only.
+        whole = self.sampler.with_shard(ShardOptions())
+        return np.array([whole[place] for place in places.tolist()], np.int64)
 
     def _numbers(self, start: int, stop: int) -> Ints:
         shard = self.sampler.shard

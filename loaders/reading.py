@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..datasource.columns import Columns, StructureError
 from ..datasource.source import BaseSource, Source
+from .in_hand import mark
 
 __all__ = ["Reader", "Unread", "describe_source"]
 
@@ -71,6 +72,7 @@ class Reader:
 
     def example(self, record: int) -> Any:
         """Return one example."""
+        mark(record)
         try:
             return self.source[record]
         except Exception as error:

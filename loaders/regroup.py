@@ -66,20 +66,27 @@ class Regrouper:
     def __init__(self, size: int | None, *, drop_last: bool, begun: Mapping[tuple[int, int], int]) -> None:
         self._size = size
         self._drop_last = drop_last
-        self._begun = dict(begun)
+        self._begun = sorted(begun.items())
         self._held: deque[_Held] = deque()
         self._count = 0
         self._end = Cursor(0, 0)
         self._flush = False
 
+    def is_batch(self, chunk: Chunk) -> bool:
+        """Whether a chunk, the next one, is a batch as it stands."""
+        return chunk.counts is None and not self._count and not self._begun and self._size in (None, chunk.size)
+
     def add(self, chunk: Chunk, epoch: int, start: int, *, ends_epoch: bool) -> None:
         """Take the chunk of the positions from ``start`` on; the batches of those before have been taken out."""
-        self._end = Cursor(epoch, start + len(chunk.counts))
+        self._end = Cursor(epoch, start + chunk.size)
         self._flush = ends_epoch or self._size is None
-        ends = np.cumsum(chunk.counts)
+        counts = np.ones(chunk.size, np.int64) if chunk.counts is None else chunk.counts
+        ends = np.cumsum(counts)
         row = 0
-        for (_, position), rows in self._begun_in(epoch, start, len(chunk.counts)):
-            stop = int(ends[position - start] - chunk.counts[position - start])
+        for (begun_in, position), rows in self._begun:
+            if begun_in != epoch or not 0 <= position - start < len(ends):
+                continue
+            stop = int(ends[position - start] - counts[position - start])
             self._hold(_Held(chunk.rows, start, ends, row, stop))
             row = min(stop + rows, int(ends[position - start]))
         self._hold(_Held(chunk.rows, start, ends, row, int(ends[-1]) if len(ends) else 0))
@@ -112,6 +119,3 @@ class Regrouper:
         if held.row < held.stop:
             self._held.append(held)
             self._count += held.stop - held.row
-
-    def _begun_in(self, epoch: int, start: int, count: int) -> list[tuple[tuple[int, int], int]]:
-        return sorted(item for item in self._begun.items() if item[0][0] == epoch and 0 <= item[0][1] - start < count)

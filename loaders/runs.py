@@ -13,6 +13,7 @@ import numpy as np
 from ..datasource.columns import count_bytes
 from ..datasource.laps import Laps
 from .fetch import Fetcher
+from .in_hand import NOTHING, mark
 from .order import Order
 from .plan import Run
 from .rows import Allocate
@@ -64,6 +65,7 @@ class RunMaker:
         """
         batches: list[Any] = []
         error: Exception | None = None
+        mark(NOTHING)
         try:
             enter_worker(self._info)
             with Laps() as laps:

@@ -109,6 +109,8 @@ class Template:
                 others = sum(other.start - other.head + other.nbytes for other in self._entries if other is not entry)
                 lengths[place] = entry.payload_of(without_length(features - others - 1))
         struct, heads = _make_run(self._entries, self._forms, lengths, b"\x0a" + encode_varint(features))
+        if struct.size != size:
+            raise ValueError(f"such records have {struct.size} bytes")  # nothing is kept for whatever else there may be
         run = self._runs[size] = struct.unpack, heads
         return run
 

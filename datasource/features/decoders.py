@@ -15,7 +15,7 @@ from .leaf_feature import LeafFeature
 from .shapes import Shape
 from .tensor import Tensor
 
-__all__ = ["Decoder", "Decoders", "SkipDecoding", "with_decoders"]
+__all__ = ["Decoder", "Decoders", "SkipDecoding", "list_decoders", "with_decoders"]
 
 
 class SkipDecoding:
@@ -114,6 +114,19 @@ def with_decoders(features: Feature, decoders: Decoders) -> Any:
     if wanted:
         raise ValueError(f"decoders: no feature is called {next(iter(wanted))!r}; there are {sorted(known)}")
     return changed
+
+
+def list_decoders(features: Feature) -> dict[str, Decoder]:
+    """Return the decoders among ``features``, by name of feature."""
+    found: dict[str, Decoder] = {}
+
+    def note(feature: LeafFeature, path: tuple[str, ...]) -> LeafFeature:
+        if isinstance(feature, Stored):
+            found["/".join(path)] = feature._decoder
+        return feature
+
+    features.map_leaves(note)
+    return found
 
 
 def _flatten(decoders: Decoders, path: tuple[str, ...]) -> list[tuple[str, Decoder]]:

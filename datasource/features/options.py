@@ -10,7 +10,7 @@ from .image import Image
 from .leaf_feature import LeafFeature
 from .text import Text
 
-__all__ = ["with_options"]
+__all__ = ["list_options", "with_options"]
 
 
 def with_options(
@@ -38,3 +38,21 @@ def with_options(
         return changed
 
     return features.map_leaves(change)
+
+
+def list_options(features: Feature) -> list[str]:
+    """Return in words which values of ``features`` are decoded to other types than by default; none of decoders' values."""
+    found: list[str] = []
+
+    def note(feature: LeafFeature, path: tuple[str, ...]) -> LeafFeature:
+        name = "/".join(path)
+        if feature.joins_to_arrays:
+            found.append(f"{name}: sequences as arrays")
+        if isinstance(feature, Text) and feature.gives_str:
+            found.append(f"{name}: str")
+        if isinstance(feature, Image) and not feature.keeps_channels:
+            found.append(f"{name}: declared channels")
+        return feature
+
+    features.map_leaves(note)
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["digest", "digest_code", "name_function", "show"]
+__all__ = ["digest", "digest_code", "name_function", "show", "show_value"]
 
 #: Types whose repr is the value, in every process.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic)
@@ -42,8 +42,8 @@ def name_function(function: Callable[..., Any]) -> str:
     Crop(size=3)                mine.Crop
     """
     if isinstance(function, functools.partial):
-        bound = [_show(value) for value in function.args]
-        bound += [f"{name}={_show(value)}" for name, value in sorted(function.keywords.items())]
+        bound = [show_value(value) for value in function.args]
+        bound += [f"{name}={show_value(value)}" for name, value in sorted(function.keywords.items())]
         return f"partial({', '.join([name_function(function.func), *bound])})"
     named = function if hasattr(function, "__qualname__") else type(function)
     module = getattr(named, "__module__", None)
@@ -65,7 +65,7 @@ def _code_parts(function: Any) -> list[bytes]:
     function = getattr(function, "__func__", function)  # of a bound method
     if not hasattr(function, "__code__"):
         code = getattr(type(function).__call__, "__code__", None)  # none where it is written in C
-        state = [f"{name}={_show(value)}".encode() for name, value in sorted(getattr(function, "__dict__", {}).items())]
+        state = [f"{name}={show_value(value)}".encode() for name, value in sorted(getattr(function, "__dict__", {}).items())]
         return [*(_show_code(code) if code else []), *state]
     values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     for cell in function.__closure__ or ():
@@ -73,26 +73,26 @@ def _code_parts(function: Any) -> list[bytes]:
             values.append(cell.cell_contents)
         except ValueError:
             continue  # empty: a name that is not bound yet
-    return [*_show_code(function.__code__), *(_show(value).encode() for value in values)]
+    return [*_show_code(function.__code__), *(show_value(value).encode() for value in values)]
 
 
 def _show_code(code: CodeType) -> list[bytes]:
     parts = [code.co_code, " ".join(code.co_names).encode()]
     for constant in code.co_consts:
-        parts += _show_code(constant) if isinstance(constant, CodeType) else [_show(constant).encode()]
+        parts += _show_code(constant) if isinstance(constant, CodeType) else [show_value(constant).encode()]
     return parts
 
 
-def _show(value: object) -> str:
+def show_value(value: object) -> str:
     """Return a text that is the same in every process: the value where that is short, else its type."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, (tuple, list)):
-        return f"{type(value).__name__}({', '.join(map(_show, value))})"
+        return f"{type(value).__name__}({', '.join(map(show_value, value))})"
     if isinstance(value, (set, frozenset)):
-        return f"{type(value).__name__}({', '.join(sorted(map(_show, value)))})"
+        return f"{type(value).__name__}({', '.join(sorted(map(show_value, value)))})"
     if isinstance(value, dict):
-        return f"dict({', '.join(f'{_show(key)}: {_show(each)}' for key, each in value.items())})"
+        return f"dict({', '.join(f'{show_value(key)}: {show_value(each)}' for key, each in value.items())})"
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return f"array({value.dtype.str}, {value.shape}, {digest('array', value.tobytes())})"
     return name_function(value) if callable(value) else type(value).__qualname__

@@ -28,10 +28,10 @@ class MapView(BaseSource[Any]):
             if not callable(function):
                 raise TypeError(f"map needs a function, got {type(function).__name__}")
         self._source = source
-        self._functions = functions
+        self._maps = functions
 
     def map(self, function: Callable[[Any], U]) -> BaseSource[U]:
-        return MapView(self._source, (*self._functions, function))
+        return MapView(self._source, (*self._maps, function))
 
     def __len__(self) -> int:
         return len(self._source)
@@ -50,7 +50,7 @@ class MapView(BaseSource[Any]):
     def _apply(self, element: Any, index: int) -> Any:
         function: Any = None
         try:
-            for function in self._functions:
+            for function in self._maps:
                 element = function(element)
         except Exception as error:
             error.add_note(f"raised by {name_function(function)} on {self._source._origin(index)}")
@@ -58,7 +58,7 @@ class MapView(BaseSource[Any]):
         return element
 
     def _at(self, indices: range | Indices) -> BaseSource[Any]:
-        return MapView(self._source._at(indices), self._functions)
+        return MapView(self._source._at(indices), self._maps)
 
     def _origin(self, index: int) -> str:
         return self._source._origin(index)
@@ -66,14 +66,12 @@ class MapView(BaseSource[Any]):
     def _sources(self) -> tuple[BaseSource[Any], ...]:
         return (self._source,)
 
-    @property
-    def functions(self) -> tuple[Callable[[Any], Any], ...]:
-        """What is called, in this order."""
-        return self._functions
+    def _functions(self) -> tuple[Callable[[Any], Any], ...]:
+        return self._maps
 
     @property
     def fingerprint(self) -> str:
-        return digest("map", self._source.fingerprint, *map(name_function, self._functions))
+        return digest("map", self._source.fingerprint, *map(name_function, self._maps))
 
     def __repr__(self) -> str:
-        return show(self._source) + "".join(f".map({name_function(function)})" for function in self._functions)
+        return show(self._source) + "".join(f".map({name_function(function)})" for function in self._maps)

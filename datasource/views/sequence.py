@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import numpy as np
+
 from ..columns import Columns, stack
 from ..source import BaseSource, Indices, Source
-from .identity import digest
+from .identity import digest, show_value
 
 __all__ = ["SequenceSource", "as_source"]
 
 T = TypeVar("T")
+
+#: Elements of a list that the fingerprint looks at.
+_SAMPLE_ELEMENTS = 64
 
 
 class SequenceSource(BaseSource[T]):
@@ -22,8 +27,8 @@ class SequenceSource(BaseSource[T]):
     ``__getitems__(indices)`` and ``read_batch(indices)`` are used where the object has them. Elements are handed out as they
     are, not copied. Pickles with the object; as safe from threads as that is.
 
-    The fingerprint is the object's own where it has one, else its type and length: two lists of the same length are not told
-    apart.
+    The fingerprint is the object's own where it has one, else its type and length; and of a list, tuple, range or text up to 64
+    elements, evenly spaced, as far as their values can be seen.
     """
 
     def __init__(self, elements: Source[T]) -> None:
@@ -61,9 +66,16 @@ class SequenceSource(BaseSource[T]):
 
     @property
     def fingerprint(self) -> str:
-        own = getattr(self._elements, "fingerprint", None)
-        kind = type(self._elements)
-        return own if isinstance(own, str) else digest("sequence", f"{kind.__module__}.{kind.__qualname__}", str(self._length))
+        elements = self._elements
+        own = getattr(elements, "fingerprint", None)
+        if isinstance(own, str):
+            return own
+        seen: list[str] = []
+        if isinstance(elements, (list, tuple, range, str, bytes)) and self._length:
+            places = np.linspace(0, self._length - 1, min(self._length, _SAMPLE_ELEMENTS)).astype(np.int64)
+            seen = [show_value(elements[place]) for place in places.tolist()]
+        kind = type(elements)
+        return digest("sequence", f"{kind.__module__}.{kind.__qualname__}", str(self._length), *seen)
 
     def __repr__(self) -> str:
         return f"SequenceSource({self._length} elements of a {type(self._elements).__name__})"

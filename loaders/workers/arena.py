@@ -9,10 +9,12 @@ it is gone with the last process that maps it, however that one ends.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ class Arena:
         self.capacity = capacity
         self.in_memory = in_memory
         self._map = mmap.mmap(fd, capacity)
+        self._finalizer = weakref.finalize(self, os.close, fd)
         self.memory: npt.NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 
     @classmethod
@@ -57,6 +60,9 @@ class Arena:
                 return cls(fd, capacity, in_memory)
             except (OSError, OverflowError, ValueError) as error:
                 refusal = error
+                if isinstance(error, OSError) and error.errno == errno.EMFILE:  # the mapping takes another one
+                    os.close(fd)
+                    raise
         os.close(fd)
         raise OSError(
             f"{_CAPACITIES[-1]} bytes of shared address space are refused ({refusal}); raise `ulimit -v` and `ulimit -f`, or "
@@ -94,9 +100,8 @@ class Arena:
 
     def close(self) -> None:
         """Close the file. May be called twice; the memory stays for as long as there are arrays in it."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        self._finalizer()
+        self.fd = -1
 
 
 def _open_unlinked() -> int:

@@ -49,11 +49,18 @@ class Crew:
 
     def __init__(self, arena: Arena, payload: Payload, packed: Packed | None, method: StartMethod, needs_main: bool) -> None:
         self._pid = os.getpid()
-        jobs_out, self._jobs = os.pipe()
-        self._results, results_in = os.pipe()
+        pipes: list[int] = []
+        try:
+            pipes += os.pipe()
+            pipes += os.pipe()
+            self._control, control_out = socket.socketpair()
+        except OSError:
+            for fd in pipes:
+                os.close(fd)
+            raise
+        jobs_out, self._jobs, self._results, results_in = pipes
         os.set_blocking(self._jobs, False)
         os.set_blocking(self._results, False)
-        self._control, control_out = socket.socketpair()
         self._backlog: deque[bytes] = deque()
         self._reports = b""
         self._process: subprocess.Popen[bytes] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["count_out_of_memory", "describe_end"]
@@ -37,11 +38,26 @@ def describe_end(code: int, *, out_of_memory: bool) -> str:
     return f"was killed by {name} ({cause})"
 
 
-def count_out_of_memory() -> int:
-    """Return how many processes of this container the kernel has killed for memory; 0 where it does not say."""
-    path = Path("/sys/fs/cgroup/memory.events")
-    try:
+def count_out_of_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+    """Return how many processes of this container the kernel has killed for memory; 0 where it does not say.
+
+    Args:
+      groups: Where control groups are mounted, version 2 or 1.
+      own: Which of them this process is in: lines of ``number:controllers:path``.
+    """
+    files = [groups / "memory.events", groups / "memory" / "memory.oom_control"]
+    with suppress(OSError, ValueError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                files.append(groups / path.lstrip("/") / "memory.events")
+            elif "memory" in controllers.split(","):
+                files.append(groups / "memory" / path.lstrip("/") / "memory.oom_control")
+    return max(map(_read_kills, files))
+
+
+def _read_kills(path: Path) -> int:
+    with suppress(OSError, ValueError):
         counts = dict(line.split() for line in path.read_text().splitlines())
         return int(counts.get("oom_kill", 0))
-    except (OSError, ValueError):
-        return 0
+    return 0

@@ -12,6 +12,7 @@ from collections import deque
 
 from ...datasource.laps import TRANSPORT
 from ..errors import WorkerError
+from ..in_hand import describe_at
 from ..plan import Run
 from ..runs import Made
 from ..telling.watch import Watch
@@ -85,11 +86,7 @@ class WorkerPool:
         self._needs_main = False
         start = BOARD_BYTES
         if method != "fork":
-            try:
-                self._packed, self._needs_main = payload.store(self._arena, start)
-            except BaseException:
-                self._arena.close()
-                raise
+            self._packed, self._needs_main = payload.store(self._arena, start)
             start += self._packed.used
         start = -(-start // _PAGE_BYTES) * _PAGE_BYTES
         pinning = None
@@ -233,7 +230,10 @@ class WorkerPool:
                 for worker in range(self.num_workers):
                     if self._board.tickets[worker] == number:
                         seconds = (time.monotonic_ns() - int(self._board.since[worker])) / 1e9
-                        return f"worker {worker} (process {self._board.pids[worker]}) has had it in hand for {seconds:.1f} s"
+                        who = f"worker {worker} (process {self._board.pids[worker]})"
+                        return (
+                            f"{who} has had it in hand for {seconds:.1f} s, and is {describe_at(int(self._board.at[worker]))}"
+                        )
         return "no worker has taken it yet"
 
     def _send(self, order: Order) -> None:

@@ -102,6 +102,7 @@ class Board:
     Attributes:
       tickets: The job that each worker has in hand, 0 for none.
       since: When it took it, ``time.monotonic_ns``.
+      at: The record that it is at work on, ``NOTHING`` for no single one.
       pids: The process that each worker is, 0 before it is ready for its first job.
       lanes: The pass that each lane belongs to, 0 for none.
     """
@@ -111,4 +112,5 @@ class Board:
         self.tickets = words[:MAX_WORKERS]
         self.since = words[MAX_WORKERS : 2 * MAX_WORKERS]
         self.pids = words[2 * MAX_WORKERS : 3 * MAX_WORKERS]
-        self.lanes = words[3 * MAX_WORKERS : 3 * MAX_WORKERS + LANES]
+        self.at = words[3 * MAX_WORKERS : 4 * MAX_WORKERS]
+        self.lanes = words[4 * MAX_WORKERS : 4 * MAX_WORKERS + LANES]

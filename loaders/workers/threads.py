@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ..errors import WorkerError
+from ..in_hand import NOTHING, describe_at, show_in
 
 __all__ = ["ThreadPass"]
 
@@ -35,6 +37,7 @@ class _Desk(Generic[J, R]):
         self.wanted = 0  # the result that is delivered next
         self.end: int | None = None  # how many jobs there are, once that is known
         self.results: dict[int, R | _Failure] = {}
+        self.in_hand: dict[int, memoryview] = {}  # by job: the record that its thread is at
         self.closed = False
 
     def take(self) -> tuple[int, J] | None:
@@ -62,6 +65,7 @@ class _Desk(Generic[J, R]):
     def put(self, number: int, result: R | _Failure) -> None:
         with self.condition:
             self.results[number] = result
+            self.in_hand.pop(number, None)
             self.condition.notify_all()
 
     def close(self) -> None:
@@ -114,7 +118,9 @@ class ThreadPass(Iterator[R]):
                     raise StopIteration
                 if not desk.condition.wait(None if end is None else end - time.monotonic()):
                     desk.closed = True  # not waited for: a thread that is stuck cannot be ended
-                    raise WorkerError(f"no batch for {self._timeout_s} s: a thread is stuck in the source or a transform")
+                    cell = desk.in_hand.get(desk.wanted)
+                    where = "no thread has begun with it" if cell is None else f"a thread is {describe_at(cell[0])}"
+                    raise WorkerError(f"no batch for {self._timeout_s} s: {where}")
             result = desk.results.pop(desk.wanted)
             desk.wanted += 1
             desk.condition.notify_all()
@@ -129,8 +135,11 @@ class ThreadPass(Iterator[R]):
 
 
 def _run(work: Callable[[J], R], desk: _Desk[J, R]) -> None:
+    cell = memoryview(array.array("q", [NOTHING]))
+    show_in(cell)
     while (taken := desk.take()) is not None:
         number, job = taken
+        desk.in_hand[number] = cell
         result: R | _Failure
         try:
             result = work(job)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import WorkerError
+from ..in_hand import show_in
 from ..runs import Made, RunMaker
 from ..telling.times import Times
 from ..worker_info import enter_worker
@@ -48,6 +49,7 @@ def serve(worker: int, setup: Setup, payload: Payload | None = None) -> None:
     """Do jobs until there are no more to come, or nobody is there to take the results."""
     arena = Arena(setup.arena_fd, setup.capacity, setup.in_memory)
     board = Board(arena.memory)
+    show_in(board.at[worker : worker + 1].data)
     maker = _prepare(worker, setup, arena, payload)
     board.pids[worker] = os.getpid()
     try:

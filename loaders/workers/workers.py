@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +33,8 @@ WorkerType = Literal["process", "thread"]
 StartMethod = Literal["forkserver", "spawn", "fork"]
 
 _MAX_WORKERS = 1024
+#: The shared memory, two pipes and a socket; twice as many while they are set up.
+_DESCRIPTORS = 10
 #: Of batches known to take less, not even the first is made in parts: putting it together would take as long.
 _WORTH_DIVIDING_S = 0.005
 
@@ -177,8 +180,16 @@ class Workers:
 
     def _open_pool(self) -> WorkerPool:
         if self._pool is None or not self._pool.alive:
-            with postponed():
-                self._pool = self._make_pool()
+            try:
+                with postponed():
+                    self._pool = self._make_pool()
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    error.add_note(
+                        f"worker processes take {_DESCRIPTORS} file descriptors here, however many there are and whatever they "
+                        f"send; raise the limit with `ulimit -n`{_describe_limit()}, or close some files"
+                    )
+                raise
         return self._pool
 
     def _make_pool(self) -> WorkerPool:
@@ -195,6 +206,12 @@ class Workers:
 
     def _make_payload(self) -> Payload:
         return Payload(self._fetcher, self._order, self._init, self._count, self._seed)
+
+
+def _describe_limit() -> str:
+    import resource
+
+    return f", which is {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} now"
 
 
 def _check(count: int, kind: str, prefetch_factor: int, method: str | None, timeout_s: float) -> None:

@@ -27,6 +27,7 @@ from arrayfeed import (
     ExampleDataSource,
     ShardNotFoundError,
 )
+from arrayfeed.datasource.features import SkipDecoding
 from arrayfeed.datasource.tfds import DatasetInfo
 from arrayfeed.datasource.writing.publish import Staging
 from support import spawn_reader
@@ -207,6 +208,30 @@ def test_a_pickled_source_is_small_and_reads_the_same(train: ExampleDataSource) 
     assert len(data) < 3000
     assert difference(list(loaded), list(train)) == ""
     assert (loaded.fingerprint, repr(loaded)) == (train.fingerprint, repr(train))
+
+
+def shout(stored: bytes, feature: object) -> bytes:
+    """A decoder of texts."""
+    return stored.upper()
+
+
+def test_a_fingerprint_tells_apart_what_is_decoded_otherwise(tmp_path: Path, directory: Path) -> None:
+    """Types, channels and decoders too: a cache of one is not taken for that of another. It shows, and pickles."""
+    options: list[Any] = [
+        *({}, {"text": "str"}, {"sequences": "array"}, {"channels": "declared"}, {"features": {"image", "nested"}}),
+        *({"decoders": {"image": SkipDecoding()}}, {"decoders": {"nested": {"word": shout}}}, {"decoders": {"image": shout}}),
+    ]
+    sources = [arrayfeed.open(directory, split="train", **each) for each in options]
+    prints = [source.fingerprint for source in sources]
+
+    assert len({*prints}) == len(options)
+    assert [pickle.loads(pickle.dumps(source)).fingerprint for source in sources] == prints
+    assert "decoders={'image': 'arrayfeed.datasource.features.decoders.SkipDecoding'}" in repr(sources[5])
+    with sources[0].cache(path=tmp_path / "cache") as cached:
+        list(cached)
+    for source in sources[1:]:
+        with pytest.raises(DataError, match="filled from another source"):
+            source.cache(path=tmp_path / "cache")
 
 
 def test_a_fingerprint_tells_data_sets_apart(tmp_path: Path, directory: Path) -> None:

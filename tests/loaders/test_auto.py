@@ -38,20 +38,32 @@ def slow(length: int, **options: Any) -> DataLoader:
     return DataLoader(Numbers(length), batch_size=4, **chosen)
 
 
+def read_until_chosen(loader: DataLoader, *, more: int = 40, training_s: float = 0.0) -> list[int]:
+    """Return the numbers of all batches until it is decided who makes them, and of some more; the state is exact at each."""
+    numbers: list[int] = []
+    end = time.monotonic() + 90
+    for step, batch in enumerate(loader, start=1):
+        numbers += batch["x"].tolist()
+        assert loader.state_dict()["position"] == 4 * step
+        time.sleep(training_s)
+        more -= bool(loader.stats().choice)
+        if more < 0 or time.monotonic() > end:
+            break
+    assert loader.stats().choice
+    return numbers
+
+
 @needs_two
 def test_slow_transforms_are_given_to_workers(no_leaks: None, caplog: pytest.LogCaptureFixture) -> None:
     """The stream is the plain one, each record once, while ways change under it, and state is exact at every batch; then it
     says who makes batches and why, the next pass goes on so, and processes that lost are gone."""
-    loader = slow(3000)
+    loader = slow(1_000_000)
     assert loader.num_workers == 0
-    numbers = []
     with caplog.at_level(logging.INFO, "arrayfeed"):
-        for step, batch in enumerate(loader, start=1):
-            numbers += batch["x"].tolist()
-            assert loader.state_dict()["position"] == 4 * step
+        numbers = read_until_chosen(loader)
     stats = loader.stats()
 
-    assert numbers == list(range(3000))
+    assert numbers == list(range(len(numbers)))
     assert stats.num_workers == loader.num_workers == count_cpus()
     workers = Way(count_cpus(), "thread" if stats.worker_type == "thread" else "process")
     assert stats.choice.startswith(f'num_workers="auto" makes batches {workers}: ')
@@ -67,9 +79,10 @@ def test_slow_transforms_are_given_to_workers(no_leaks: None, caplog: pytest.Log
 @needs_two
 def test_threads_alone_are_tried_where_they_were_asked_for(no_leaks: None) -> None:
     """No process is started."""
-    loader = slow(3000, worker_type="thread")
+    loader = slow(1_000_000, worker_type="thread")
+    numbers = read_until_chosen(loader)
 
-    assert numbers_in(list(loader)) == list(range(3000))
+    assert numbers == list(range(len(numbers)))
     assert (loader.stats().num_workers, loader.stats().worker_type) == (count_cpus(), "thread")
 
 
@@ -82,35 +95,30 @@ def test_functions_that_no_process_can_be_given_go_to_threads(no_leaks: None) ->
         assert not lock.locked()
         return sleep_2_ms(example)
 
-    loader = slow(3000, transforms=locked)
-    assert numbers_in(list(loader)) == list(range(3000))
+    loader = slow(1_000_000, transforms=locked)
+    numbers = read_until_chosen(loader)
     stats = loader.stats()
+
+    assert numbers == list(range(len(numbers)))
     assert stats.worker_type == "thread"
     assert "not in" in stats.choice
     assert "cannot be sent to worker processes" in stats.choice
 
 
 def test_cheap_batches_are_made_here(no_leaks: None) -> None:
-    """Sending them would take as long. Nothing was started to find that out."""
-    loader = DataLoader(Numbers(1000), batch_size=2, num_workers="auto", num_epochs=None)
-    start = time.monotonic()
-    for _ in loader:
-        if loader.stats().choice or time.monotonic() - start > 30:
-            break
+    """Sending them would take as long, or nothing waits for them. Nothing was started to find that out."""
+    loader = DataLoader(Numbers(10_000_000, width=1), batch_size=4, transforms=sleep_nothing, num_workers="auto")
+    read_until_chosen(loader)
     stats = loader.stats()
 
     assert stats.num_workers == 0
-    assert "in this process: a batch takes" in stats.choice
+    assert "makes batches in this process: " in stats.choice
 
 
 def test_training_that_does_not_wait_gets_no_workers(no_leaks: None) -> None:
     """It would gain nothing."""
-    loader = slow(2000)
-    start = time.monotonic()
-    for _ in loader:
-        time.sleep(0.03)
-        if loader.stats().choice or time.monotonic() - start > 30:
-            break
+    loader = slow(1_000_000)
+    read_until_chosen(loader, training_s=0.05, more=2)
 
     assert "in this process: training waits" in loader.stats().choice
 

@@ -22,8 +22,8 @@ SMALL = [name for name in BATCH_CASES if name != "large_batches"]
 
 
 def buckets(rank: int = 0, ranks: int = 1, **options: Any) -> BucketBatchSampler:
-    options = {"boundaries": [10, 30], "batch_sizes": [8, 4, 2], "shard": ShardOptions(rank, ranks)} | options
-    return BucketBatchSampler(LENGTHS, **options)
+    given: dict[str, Any] = {"boundaries": [10, 30], "batch_sizes": [8, 4, 2], "shard": ShardOptions(rank, ranks)} | options
+    return BucketBatchSampler(LENGTHS, **given)
 
 
 def load(batches: BatchSampler, **options: Any) -> DataLoader:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from arrayfeed import DataLoader, Filter, FlatMap, IndexSampler, RandomMap, pack
 from arrayfeed.samplers import BucketBatchSampler, MixtureSampler
@@ -33,8 +34,8 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def make(name: str) -> DataLoader:
-    options = CASES[name]
-    return DataLoader(Listed(80), **({} if "batch_sampler" in options else {"batch_size": 7}), **options)
+    options = CASES[name] if "batch_sampler" in CASES[name] else {"batch_size": 7} | CASES[name]
+    return DataLoader(Listed(80), **options)
 
 
 def rest(iterator: Any) -> list[list[Any]]:
@@ -50,11 +51,11 @@ def test_torch_distributed_checkpoint_saves_and_loads_a_loader(name: str, tmp_pa
         next(iterator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, about running without a process group
-        dcp.save({"loader": loader}, checkpoint_id=tmp_path / "checkpoint")
+        save({"loader": loader}, checkpoint_id=tmp_path / "checkpoint")
         state = loader.state_dict()
         expected = rest(iterator)
         resumed = make(name)
-        dcp.load({"loader": resumed}, checkpoint_id=tmp_path / "checkpoint")
+        load({"loader": resumed}, checkpoint_id=tmp_path / "checkpoint")
 
     assert resumed.state_dict() == state
     assert rest(resumed) == expected
@@ -73,7 +74,7 @@ def test_ranks_that_filter_gather_merge_and_save_one_checkpoint(tmp_path: Path) 
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        dcp.load({"loader": loader}, checkpoint_id=tmp_path / "checkpoint")
+        load({"loader": loader}, checkpoint_id=tmp_path / "checkpoint")
     found = [number for rank in range(2) for number in json.loads((tmp_path / f"rank{rank}.json").read_text())]
 
     assert len(found) == 30

@@ -188,7 +188,7 @@ def test_unknown_fields_and_options_are_refused() -> None:
         collate(token=pad())(examples(1))
     for wrong in ({"to": -1}, {"multiple_of": 0}, {"too_long": "drop"}):
         with pytest.raises(ValueError, match=str(next(iter(wrong)))):
-            pad(**wrong)  # type: ignore[arg-type]
+            pad(**wrong)
 
 
 def test_collate_goes_to_workers_and_says_what_it_is() -> None:

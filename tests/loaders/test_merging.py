@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrayfeed import DataLoader, Filter, FlatMap, IndexSampler, RandomMap, ShardOptions, StateError, merge_states
+from arrayfeed.loaders.leftover import Leftover
 from arrayfeed.samplers import MixtureSampler, OrderedSampler, RecordRandom
 from support.loading import Listed, numbers_in
 from support.sampler_cases import CASES
@@ -207,6 +210,45 @@ def test_a_mixture_of_new_weights_goes_on_in_a_new_epoch() -> None:
         assert ours == own[: len(ours)]
 
 
+def take_steps(loaders: list[DataLoader], state: dict[str, Any] | None, steps: int) -> tuple[list[int], dict[str, Any]]:
+    """Return what ranks deliver in so many steps from a state on, and their state then."""
+    found: list[int] = []
+    for loader in loaders:
+        if state is not None:
+            loader.load_state_dict(state)
+        found += numbers_in(list(islice(loader, steps)))
+    return found, merge_all(loaders)
+
+
+@given(length=st.integers(6, 80), plan=plans, after=plans)
+def test_ranks_in_step_take_up_what_others_left(length: int, plan: list[Change], after: list[Change]) -> None:
+    """A merged state in loaders that filter no more: every record not yet passed comes once, over further changes."""
+
+    def build(shard: ShardOptions) -> OrderedSampler:
+        return IndexSampler(length, shuffle=True, shard=shard)
+
+    state: dict[str, Any] | None = None
+    filtered: list[int] = []
+    for ranks, batch_size, steps in plan:
+        found, state = take_steps([open_rank(build, rank, ranks, batch_size, "filter") for rank in range(ranks)], state, steps)
+        filtered += found
+    assert state is not None
+    if state["epoch"]:
+        return
+    expected = Leftover(state["position"], tuple(map(tuple, state["levels"])))
+    places = expected.places(np.arange(expected.count(length)))
+    rest: list[int] = []
+    for ranks, batch_size, steps in [*after, (1, 10, 100)]:
+        found, state = take_steps([open_rank(build, rank, ranks, batch_size, "plain") for rank in range(ranks)], state, steps)
+        rest += found
+        if state["epoch"]:
+            break
+
+    assert sorted(rest) == sorted(build(ShardOptions()).at_places(places).tolist())
+    assert not set(rest) & set(filtered)
+    assert {*rest, *filtered} >= {number for number in range(length) if number * 2654435761 % 7 > 2}
+
+
 # -- after the epoch, and within one world ----------------------------------------------------------------------------
 
 
@@ -269,6 +311,102 @@ def test_a_single_ranks_state_needs_no_merging() -> None:
         found += [row for batch in resumed for row in rows_of(batch)]
 
     assert Counter(found) == expected_rows(IndexSampler(60, shuffle=True), "flat map")
+
+
+class Reversed:
+    """A sampler of somebody else's: what the protocol asks for, by way of one of ours, backwards within each epoch."""
+
+    def __init__(self, inner: IndexSampler) -> None:
+        self._inner = inner
+
+    num_records = property(lambda self: self._inner.num_records)
+    epoch = property(lambda self: self._inner.epoch)
+    num_epochs = property(lambda self: self._inner.num_epochs)
+    epoch_length = property(lambda self: self._inner.epoch_length)
+    global_length = property(lambda self: self._inner.global_length)
+    shard = property(lambda self: self._inner.shard)
+    fingerprint = "reversed"
+
+    def __copy__(self) -> Reversed:
+        return Reversed(copy.copy(self._inner))
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __getitem__(self, position: int) -> int:
+        return self.num_records - 1 - self._inner[position]
+
+    def __iter__(self) -> Any:
+        return (self[position] for position in range(len(self)))
+
+    def block(self, start: int, stop: int, *, with_mask: bool = False) -> Any:
+        return self.num_records - 1 - self._inner.block(start, stop)
+
+    def epoch_of(self, position: int) -> int:
+        return self._inner.epoch_of(position)
+
+    def set_epoch(self, epoch: int) -> None:
+        self._inner.set_epoch(epoch)
+
+    def with_shard(self, shard: ShardOptions) -> Reversed:
+        return Reversed(self._inner.with_shard(shard))
+
+    def identity(self) -> dict[str, object]:
+        return {"kind": "reversed", **self._inner.identity()}
+
+    def state_dict(self, position: int | None = None) -> dict[str, object]:
+        return self._inner.state_dict(position)
+
+    def load_state_dict(self, state: Any) -> None:
+        self._inner.load_state_dict(state)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "substitute"])
+def test_a_sampler_of_ones_own_is_merged_too(on_error: Any) -> None:
+    """What the protocol promises is enough, to substitute records as well."""
+
+    def fail_at_nine(example: dict[str, Any]) -> dict[str, Any]:
+        if example["x"] == 9 and on_error == "substitute":
+            raise ValueError
+        return example
+
+    def open_reversed(rank: int, ranks: int) -> DataLoader:
+        sampler: Any = Reversed(IndexSampler(50, shuffle=True, shard=ShardOptions(rank, ranks)))
+        transforms = [fail_at_nine, FLOWS["filter"]]
+        return DataLoader(Listed(50), sampler=sampler, batch_size=4, transforms=transforms, on_error=on_error)
+
+    loaders = [open_reversed(rank, 3) for rank in range(3)]
+    found, state = take_steps(loaders, None, 2)
+    for loader in (open_reversed(rank, 2) for rank in range(2)):
+        loader.load_state_dict(json.loads(json.dumps(state)))
+        found += numbers_in(list(loader))
+        loaders.append(loader)
+
+    kept = {number for number in range(50) if number * 2654435761 % 7 > 2}
+    assert 9 in kept
+    if on_error == "raise":
+        assert sorted(found) == sorted(kept)
+    else:
+        assert set(found) == kept - {9}
+        assert sum(len(loader.skipped) for loader in loaders) == 1
+
+
+def test_states_stay_small_on_many_ranks() -> None:
+    """One rank's under 400 bytes; merged, 64 ranks' that stand apart in the middle of records under 2 kB."""
+    loaders = [
+        open_rank(lambda s: IndexSampler(10**6, shuffle=True, shard=s), rank, 64, 5, "both", prefetch_factor=0)
+        for rank in range(64)
+    ]
+    for loader in loaders:
+        iterator = iter(loader)
+        for _ in range(10):
+            next(iterator)
+    states = [loader.state_dict() for loader in loaders]
+    merged = merge_states(states)
+
+    assert max(len(json.dumps(state)) for state in states) < 400
+    assert merged["levels"] and len(merged["begun"]) > 10
+    assert len(json.dumps(merged)) < 2000
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------

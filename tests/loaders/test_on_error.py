@@ -45,8 +45,8 @@ def check(example: dict[str, Any]) -> dict[str, Any]:
 
 
 def make(on_error: Any, **options: Any) -> DataLoader:
-    options = {"transforms": check, "batch_size": 7, "shuffle": True, "seed": 3} | options
-    return DataLoader(Broken(), on_error=on_error, **options)
+    given: dict[str, Any] = {"transforms": check, "batch_size": 7, "shuffle": True, "seed": 3} | options
+    return DataLoader(Broken(), on_error=on_error, **given)
 
 
 def shuffled() -> list[int]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import arrayfeed
-from arrayfeed import DataLoader, IndexSampler, StateError
+from arrayfeed import DataLoader, FlatMap, IndexSampler, StateError
 from support.loading import Listed, numbers_in, write_small
 
 
@@ -128,6 +128,26 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
+
+
+def several(example: dict[str, Any]) -> list[dict[str, Any]]:
+    return [example] * (example["x"] * 7919 % 4)
+
+
+class FilteredLife(Life):
+    """The same where records give none, one or several examples each."""
+
+    def stream(self) -> Iterator[int]:
+        for number in super().stream():
+            yield from [number] * (number * 7919 % 4)
+
+    def open(self, batch_size: int, prefetch_factor: int) -> None:
+        super().open(batch_size, prefetch_factor)
+        options = {"batch_size": batch_size, "prefetch_factor": prefetch_factor, "num_epochs": self.num_epochs}
+        self.loader = make(self.length, transforms=FlatMap(several), **options)
+
+
+TestFilteredLife = FilteredLife.TestCase
 
 
 # -- at special moments -----------------------------------------------------------------------------------------------

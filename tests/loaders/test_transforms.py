@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -29,6 +30,10 @@ def several(example: Example) -> list[Example]:
 
 def add_noise(example: Example, rng: np.random.Generator) -> Example:
     return {**example, "noise": rng.random(2), "coin": rng.integers(0, 2)}
+
+
+def draw(key: str, example: Example, rng: np.random.Generator) -> Example:
+    return {**example, key: rng.random()}
 
 
 def plain(length: int, batch_size: int, *, seed: int = 0, epoch: int = 0, drop_last: bool = False) -> Iterator[Any]:
@@ -108,7 +113,7 @@ def test_random_numbers_belong_to_the_record_and_the_epoch(ranks: int, batch_siz
 
 def test_two_random_maps_draw_unrelated_numbers() -> None:
     """Each has a stream of its own; both differ from one epoch to the next."""
-    draws = [RandomMap(lambda example, rng, key=key: {**example, key: rng.random()}) for key in ("a", "b")]
+    draws = [RandomMap(partial(draw, key)) for key in ("a", "b")]
     batches = list(make(20, 20, draws, num_epochs=2))
 
     values = [value for batch in batches for key in ("a", "b") for value in batch[key].tolist()]

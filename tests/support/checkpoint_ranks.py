@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from arrayfeed import DataLoader, Filter, IndexSampler, ShardOptions, merge_states
 
@@ -25,7 +25,7 @@ def main(rank: int, port: str, directory: str) -> None:
     found = [int(number) for _ in range(3) for number in next(iterator)]
     states: list[dict[str, object]] = [{}, {}]
     dist.all_gather_object(states, loader.state_dict())
-    dcp.save({"loader": merge_states(states)}, checkpoint_id=Path(directory, "checkpoint"))
+    save({"loader": merge_states(states)}, checkpoint_id=Path(directory, "checkpoint"))
     Path(directory, f"rank{rank}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 

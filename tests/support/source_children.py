@@ -1,6 +1,6 @@
 """Reads sources in this process and in children of it, begun in every way. Run by test_source.py, in a process of its own.
 
-python -m support.source_children < pickle of [(name, source, frozen elements), ...]
+python -m support.source_children < pickle of [(name, source, frozen elements, fingerprint), ...]
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 
 from support.source_cases import freeze
 
-Made: TypeAlias = list[tuple[str, Any, list[Any]]]
+Made: TypeAlias = list[tuple[str, Any, list[Any], str]]
 
 
 def read(made: Made) -> None:
     """Read everything, one by one and in batches, and compare."""
-    for name, source, elements in made:
+    for name, source, elements, fingerprint in made:
+        assert source.fingerprint == fingerprint, name
         assert [freeze(source[k]) for k in range(len(source))] == elements, name
         assert [freeze(element) for element in source[range(len(source))][::-1]] == elements[::-1], name
 
@@ -46,12 +47,12 @@ def main() -> None:
     read(made)
     run_child("fork", made)
     # Forks from the midst of another thread's first and later reads: nothing may be locked for ever in the child.
-    for _ in range(5):
+    for _ in range(4):
         made, stop = pickle.loads(fresh), threading.Event()
         reader = threading.Thread(target=read_until, args=(stop, made))
         reader.start()
         try:
-            for _ in range(4):
+            for _ in range(3):
                 run_child("fork", made)
         finally:
             stop.set()

@@ -238,3 +238,34 @@ class Note:
         with open(self.path, "ab", buffering=0) as file:
             file.write(b".")
         return example
+
+
+class SlowToRebuild(Numbers):
+    """Takes a while to unpickle, and leaves a file each time that it is pickled or rebuilt: when that began and ended."""
+
+    def __init__(self, length: int, folder: Path) -> None:
+        super().__init__(length)
+        self.folder = folder
+
+    def __getstate__(self) -> dict[str, Any]:
+        (self.folder / f"pickled-{time.monotonic_ns()}").touch()
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        begin = time.monotonic()
+        time.sleep(1.5)
+        vars(self).update(state)
+        (self.folder / f"rebuilt-{os.getpid()}").write_text(f"{begin} {time.monotonic()}")
+
+
+@dataclass
+class Stall:
+    """Does not go on with one example until a file is there."""
+
+    index: int
+    release: Path
+
+    def __call__(self, example: dict[str, Any]) -> dict[str, Any]:
+        while example["x"][0] == self.index and not self.release.exists():
+            time.sleep(0.01)
+        return example

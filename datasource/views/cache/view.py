@@ -17,7 +17,6 @@ from ...columns import Columns
 from ...source import BaseSource, Indices
 from ...structure import map_structure, merge
 from ..identity import digest, digest_code, show
-from ..map import MapView
 from .entries import HEAD, EntryError, frame
 from .file_store import FileStore
 from .memory_store import MemoryStore
@@ -67,8 +66,9 @@ class CacheView(BaseSource[T]):
     * No process sees half an entry, whoever is killed whenever; each checks an entry's CRC32C when it first reads it, and reads
       a damaged one from the source again.
     * Two processes that miss the same element at once both read it; one of them keeps it. ``max_bytes`` bounds the file.
-    * The file belongs to this source: to its fingerprint, and to the code of the functions mapped below. Another is refused,
-      and so is a file of another kind. A function that these functions call is not looked at.
+    * The file belongs to this source: to its fingerprint, and to the code of the functions mapped below and of decoders.
+      Another is refused, and so is a file of another kind. A function that these functions call is not looked at. It belongs to
+      the files that are read as they are, by size and time of modification: written anew, they are others.
     * Nothing in the file is run. Cutting it short while it is open ends the process with SIGBUS.
 
     Raises, when read:
@@ -266,12 +266,19 @@ class CacheView(BaseSource[T]):
 
 
 def _identify(source: BaseSource[Any]) -> str:
-    """Return what a file of what is read from ``source`` is told by: its fingerprint, and the code of all maps below it."""
-    codes: list[str] = []
+    """Return what a file of what is read from ``source`` is told by: its fingerprint, and the code and files below."""
+    found: list[str] = []
     remaining = [source]
     while remaining:
         each = remaining.pop()
-        if isinstance(each, MapView):
-            codes += map(digest_code, each.functions)
+        found += [*map(digest_code, each._functions()), *map(_stamp, each._files())]
         remaining += each._sources()
-    return digest("cache", source.fingerprint, *codes)
+    return digest("cache", source.fingerprint, *found)
+
+
+def _stamp(path: str) -> str:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "missing"
+    return f"{status.st_size} {status.st_mtime_ns}"

@@ -151,6 +151,19 @@ def test_newer_versions_and_patterns_of_them_are_found_by_name() -> None:
         assert source.records.files == arrayfeed.open(FIXTURES / "numbers" / "small" / version, split="train").records.files
 
 
+def test_splits_may_be_shared_out_and_put_together(numbers: Path) -> None:
+    """``even_splits`` and ``ReadInstruction`` are in the package's face, as in TFDS's."""
+    whole = list(arrayfeed.open(numbers, split="train"))
+    parts = [arrayfeed.open(numbers, split=part) for part in arrayfeed.even_splits("train", 3)]
+    joined = arrayfeed.ReadInstruction("train", to=50, unit="%") + "train[50%:]"
+
+    assert not difference([example for part in parts for example in part], whole)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert not difference(list(arrayfeed.open(numbers, split=joined)), whole)
+    assert "train[:50%]+train[50%:]" in repr(arrayfeed.open(numbers, split=joined))
+    assert [split.name for split in arrayfeed.DatasetInfo.read(numbers).splits] == ["train", "test"]
+
+
 def test_columns_of_a_real_directory_are_the_examples_stacked(numbers: Path) -> None:
     """Over both shards, by every split string."""
     for split in ("train", "train[1:]+test", "all", "test[-1shard]", "train[50%:]", "train[:0]"):

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arrayfeed import ArraySource, DataError, SequenceSource
+from arrayfeed import ArrayRecordDataSource, ArraySource, DataError, Field, SequenceSource
 from arrayfeed.datasource import BaseSource
 from support.equal import difference
+from support.shards import write_shard
 from support.sources import Asked, divide, negate
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs the file locks of POSIX")
@@ -121,6 +122,29 @@ def test_a_change_of_a_mapped_functions_body_makes_it_another_cache(tmp_path: Pa
     assert versions[1].fingerprint == versions[2].fingerprint
     with pytest.raises(DataError, match="from other code"):
         versions[2].cache(path=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("make", ["records", "examples", "arrays"])
+def test_files_that_were_written_anew_are_others(tmp_path: Path, make: str) -> None:
+    """Of the same names, lengths and sizes: what was kept of them before is not handed out."""
+
+    def write(value: int) -> BaseSource[Any]:
+        rows = np.zeros((1000, 4), np.uint8)
+        rows[1] = value
+        if make == "arrays":
+            np.save(tmp_path / "rows.npy", rows)
+            return ArraySource(tmp_path / "rows.npy")
+        records = ArrayRecordDataSource(write_shard(tmp_path / "shard", [row.tobytes() for row in rows]))
+        return records if make == "records" else records.decode({"none": Field(np.int64, default=0)})
+
+    before = write(1)
+    before.cache(path=tmp_path / "cache").close()
+    before.cache(path=tmp_path / "cache").close()
+    time.sleep(0.02)  # longer than the clock of any file system's times stands still
+    after = write(2)
+    assert after.fingerprint == before.fingerprint
+    with pytest.raises(DataError, match="filled from another source"):
+        after.cache(path=tmp_path / "cache")
 
 
 def test_a_file_of_another_kind_is_not_touched(tmp_path: Path) -> None:

@@ -414,6 +414,17 @@ def test_fingerprints_tell_views_apart_and_are_the_same_for_the_same() -> None:
     assert source.cache().fingerprint == source.fingerprint
 
 
+def test_lists_are_told_apart_by_what_is_in_them() -> None:
+    """As far as it can be seen, so that a cache in a file is not taken for that of another list; equal ones are the same."""
+    lists: list[Any] = [[1, 2], [1, 3], (1, 2), range(2), range(1, 3), "ab", "ac", [1.0, 2], [[1], 2], [b"1", "2"], []]
+    lists += [[np.zeros(3)], [np.ones(3)], [{"a": np.zeros(3)}], [{"a": np.zeros(3, np.int8)}]]
+    prints = [SequenceSource(each).fingerprint for each in lists]
+
+    assert len({*prints}) == len(lists)
+    assert [SequenceSource(pickle.loads(pickle.dumps(each))).fingerprint for each in lists] == prints
+    assert SequenceSource([Box(Point(1, 2), 3)]).fingerprint == SequenceSource([Box(Point(1, 2), 3)]).fingerprint
+
+
 def test_every_view_says_what_it_is() -> None:
     """As one would write it, or nearly."""
     source = Asked(range(10))

@@ -270,6 +270,53 @@ def test_the_end_of_the_interpreter_ends_workers() -> None:
     assert not wait_until_gone(pids, 0.0)
 
 
+NOTEBOOK = """
+from arrayfeed import DataLoader
+import numpy as np
+
+class Squares:  # of the notebook's own, as its function is: no worker could import them
+    def __len__(self):
+        return 10_000
+    def __getitem__(self, index):
+        return {"x": np.full(9000, index * index)}
+
+loader = DataLoader(Squares(), num_workers=2, num_epochs=None, transforms=lambda example: {"x": example["x"] + 1})
+iterator = iter(loader)
+held = [next(iterator) for _ in range(3)]
+pool = loader._workers._open_pool()
+import time
+while len(pool.pids) < 2:
+    time.sleep(0.001)
+print(*pool.pids, pool._crew._warden, int(held[2]["x"][0, 0]))
+"""
+
+
+def test_a_notebook_kernel_that_is_restarted_leaves_nobody() -> None:
+    """Its own classes and functions work in workers, and within a second of the restart all of these are gone."""
+    client = pytest.importorskip("jupyter_client")
+    tests = Path(__file__).parents[2]
+    manager = client.KernelManager(kernel_name="python3")
+    manager.start_kernel(env=dict(os.environ, PYTHONPATH=os.pathsep.join([str(tests.parents[1]), str(tests)])))
+    try:
+        channel = manager.blocking_client()
+        channel.start_channels()
+        channel.wait_for_ready(timeout=60)
+        said: list[str] = []
+        channel.execute_interactive(
+            NOTEBOOK, timeout=60, output_hook=lambda message: said.append(message["content"].get("text", str(message["content"])))
+        )
+        *pids, value = map(int, "".join(line for line in said if line[:1].isdigit()).split())
+        assert (len(pids), value) == (3, 5)
+        assert len(wait_until_gone(pids, 0.0)) == 3
+        manager.restart_kernel(now=True)
+
+        assert not wait_until_gone(pids, 1.0)
+        channel.stop_channels()
+    finally:
+        manager.shutdown_kernel(now=True)
+        manager.context.destroy()
+
+
 def test_ctrl_c_can_be_caught_and_the_loop_taken_up_again() -> None:
     """At any moment inside ``next``: the batches go on where they were."""
     loader = DataLoader(Numbers(60), batch_size=2, num_workers=2, transforms=Sleep(0.005))

@@ -247,14 +247,15 @@ def test_workers_that_die_at_once_are_not_started_for_ever() -> None:
 
 @pytest.mark.parametrize(("kind", "timeout", "seconds"), [("process", 3.0, 60.0), ("thread", 0.5, 1.0)])
 def test_a_batch_that_does_not_come_is_an_error(kind: Any, timeout: float, seconds: float) -> None:
-    """After ``timeout`` seconds, in which workers start too; for processes naming records and worker, which is ended."""
-    stuck = Sleep(0.0, 4, seconds)
+    """After ``timeout`` seconds, in which workers start too; naming the record, and for processes the worker, which is ended."""
+    stuck = Sleep(0.0, 5, seconds)
     loader = DataLoader(Numbers(8), batch_size=2, num_workers=2, worker_type=kind, timeout=timeout, transforms=stuck)
     iterator = iter(loader)
     next(iterator), next(iterator)
 
     with pytest.raises(WorkerError, match=rf"no batch for {timeout} s") as caught:
         next(iterator)
+    assert "is at record 5" in str(caught.value)
     if kind == "process":
         assert "records 4, 5" in str(caught.value) and "has had it in hand" in str(caught.value)
 
