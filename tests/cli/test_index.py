@@ -24,7 +24,7 @@ def numbers(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | os.PathLike[str], cache: Path) -> subprocess.CompletedProcess[str]:
-    command = [Path(sys.executable).with_name("arrayfeed"), "index", *map(os.fspath, arguments)]
+    command = [str(Path(sys.executable).with_name("arrayfeed")), "index", *map(str, arguments)]
     return subprocess.run(
         command, env={**os.environ, "XDG_CACHE_HOME": str(cache)}, capture_output=True, text=True, timeout=60, check=False
     )
