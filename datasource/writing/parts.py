@@ -165,7 +165,7 @@ def remove_unfinished(directory: str, *, but: str) -> None:
 def remove_parts(directory: str) -> None:
     """Remove all that parts have left in ``directory``, their shards being elsewhere by now."""
     for entry in os.scandir(directory):
-        if _OF_PARTS.fullmatch(entry.name):  # files of the user's own may begin so, too
+        if _OF_PARTS.fullmatch(entry.name):
             _remove(entry)
 
 
