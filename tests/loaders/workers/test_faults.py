@@ -303,7 +303,9 @@ def test_a_notebook_kernel_that_is_restarted_leaves_nobody() -> None:
         channel.wait_for_ready(timeout=60)
         said: list[str] = []
         channel.execute_interactive(
-            NOTEBOOK, timeout=60, output_hook=lambda message: said.append(message["content"].get("text", str(message["content"])))
+            NOTEBOOK,
+            timeout=60,
+            output_hook=lambda message: said.append(message["content"].get("text", str(message["content"]))),
         )
         *pids, value = map(int, "".join(line for line in said if line[:1].isdigit()).split())
         assert (len(pids), value) == (3, 5)

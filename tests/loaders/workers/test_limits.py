@@ -112,7 +112,7 @@ assert all(batch["x"].min() == batch["x"].max() == k for k, batch in enumerate(h
 print("held", len(held), os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize)
 """
 
-SMALL = "mount -t tmpfs -o size=64m tmpfs /dev/shm && exec \"$@\""
+SMALL = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
 
 
 def can_mount() -> bool:
@@ -147,7 +147,9 @@ def test_a_small_dev_shm_is_no_bound(over_file: bool) -> None:
         ({"memory.events": "damaged\n"}, "nothing", 0),
     ],
 )
-def test_kills_for_memory_are_counted_where_the_kernel_does(files: dict[str, str], own: str, count: int, tmp_path: Path) -> None:
+def test_kills_for_memory_are_counted_where_the_kernel_does(
+    files: dict[str, str], own: str, count: int, tmp_path: Path
+) -> None:
     """In control groups of either version, this process's own or the container's."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
