@@ -7,7 +7,7 @@ and there are a few of them a batch, never one a record.
 from __future__ import annotations
 
 import threading
-import time
+from time import perf_counter_ns
 from typing import Final
 
 __all__ = ["COLLATE", "DECODE", "READ", "STAGES", "TRANSFORM", "TRANSPORT", "Laps", "lap", "lap_source"]
@@ -27,36 +27,42 @@ class Laps:
     __slots__ = ("_has_read", "_last", "_outer", "spent_ns", "start_ns")
 
     def __enter__(self) -> Laps:
-        self._outer: Laps | None = getattr(_running, "laps", None)
+        self._outer = _running.laps
         _running.laps = self
         self.spent_ns = [0] * len(STAGES)
         self._has_read = False
-        self.start_ns = self._last = time.perf_counter_ns()
+        self.start_ns = self._last = perf_counter_ns()
         return self
 
     def __exit__(self, *_: object) -> None:
         _running.laps = self._outer
 
     def lap(self, stage: int) -> None:
-        now = time.perf_counter_ns()
+        now = perf_counter_ns()
         self.spent_ns[stage] += now - self._last
         self._last = now
         self._has_read = stage == READ
 
 
-_running = threading.local()
+class _Running(threading.local):
+    """The innermost laps of each thread."""
+
+    laps: Laps | None = None
+
+
+_running = _Running()
 
 
 def lap(stage: int) -> None:
     """Count the time since the last lap of this thread to a stage."""
-    laps: Laps | None = getattr(_running, "laps", None)
+    laps = _running.laps
     if laps is not None:
         laps.lap(stage)
 
 
 def lap_source() -> None:
     """End a source's lap: what came after the records were read is decoding; a source that did not say when, only read."""
-    laps: Laps | None = getattr(_running, "laps", None)
+    laps = _running.laps
     if laps is not None:
         laps.lap(DECODE if laps._has_read else READ)
         laps._has_read = False

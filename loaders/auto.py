@@ -287,8 +287,8 @@ class _Clock:
         self._waited_s = 0.0
         self._own_s: list[float] = []
         self._measured_s = 0.0
-        self._runs = self._batches = self._records = 0
-        self._made_ns = self._nbytes = 0
+        self._runs = self._batches = self._records = self._nbytes = 0
+        self._made_s: list[float] = []
 
     def count(self, asked: float, made: Made) -> None:
         """Count a run that was asked for at ``asked`` and has just come."""
@@ -300,9 +300,10 @@ class _Clock:
         self._waited_s += self._now - asked
         self._measured_s += self._now - asked + min(asked - previous, _MOMENT_S / _RUNS)
         self._runs += 1
-        self._batches += len(made.run.bounds) - 1
+        batches = len(made.run.bounds) - 1
+        self._batches += batches
         self._records += made.run.bounds[-1] - made.run.bounds[0]
-        self._made_ns += made.times.made_ns
+        self._made_s.append(made.times.made_ns / 1e9 / batches)
         self._nbytes += made.times.nbytes
 
     @property
@@ -327,8 +328,8 @@ class _Clock:
 
     @property
     def made_s(self) -> float:
-        """Seconds of work on a batch."""
-        return self._made_ns / 1e9 / self._batches
+        """Seconds of work on a batch; the median, which other programs' turns on the processor are not in."""
+        return statistics.median(self._made_s)
 
     @property
     def nbytes(self) -> float:

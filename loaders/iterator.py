@@ -49,8 +49,9 @@ class LoaderIterator(Iterator[Any]):
         self._workers, self._plan, self._order = loader._workers, loader._plan, copy.copy(loader._order)
 
     def __next__(self) -> Any:
-        asked = time.perf_counter()
         loader = self._loader
+        # A batch that is there is not waited for.
+        asked = None if self._ready and loader._converter is None else time.perf_counter()
         try:
             if loader._progress.is_stale(self._pass):
                 self._begin()
@@ -70,8 +71,7 @@ class LoaderIterator(Iterator[Any]):
             # An error in its turn, or Ctrl-C at any point: the next ``next`` starts anew behind the last batch delivered.
             self._drop()
             raise
-        loader._watch.delivered(ready.rows)
-        self._previous = loader._watch.waited(asked, self._previous)
+        self._previous = loader._watch.delivered(ready.rows, asked, self._previous)
         return batch
 
     def _fill(self) -> None:

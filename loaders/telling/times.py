@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ...datasource.laps import STAGES, TRANSPORT
 
 __all__ = ["Times"]
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(NamedTuple):
     """What one run took.
 
     Attributes:
@@ -35,10 +34,10 @@ class Times:
         """Return these times and a while of transport more."""
         spent = list(self.spent_ns)
         spent[TRANSPORT] += spent_ns
-        return replace(self, spent_ns=tuple(spent))
+        return self._replace(spent_ns=tuple(spent))
 
     @staticmethod
     def joined(parts: Sequence[Times]) -> Times:
         """Return what a run took that was made in parts, all of it put down to who made the first."""
         spent = tuple(map(sum, zip(*(part.spent_ns for part in parts), strict=True)))
-        return replace(parts[0], spent_ns=spent, nbytes=sum(part.nbytes for part in parts))
+        return parts[0]._replace(spent_ns=spent, nbytes=sum(part.nbytes for part in parts))
