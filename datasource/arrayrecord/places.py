@@ -16,15 +16,16 @@ __all__ = ["Places"]
 
 Ints = npt.NDArray[np.int64]
 
-#: Of 800-byte records 1.3 % cross a boundary: this is enough for the copies of 6 million of such records.
-_MAX_COPIED_BYTES = 64 << 20
+#: Of 800-byte records 1.3 % cross a boundary: this is enough for the copies of 1.5 million of them, and each
+#: worker process has its own.
+_MAX_COPIED_BYTES = 16 << 20
 
 
 class Places:
     """Addresses and sizes of the records of a source, by their number in it: 16 bytes a record, taken as they are written.
 
     An address is 0 while nothing is known. A record that crosses a block boundary of its shard is nowhere in one piece; of
-    those a copy is kept, up to 64 MiB of them. Past that their address is minus their logical position in the shard.
+    those a copy is kept, up to 16 MiB of them. Past that their address is minus their logical position in the shard.
 
     Threads may write the same numbers twice; a size is written before its address, which may turn from negative to positive
     and does not change otherwise.

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from arrayfeed import DataLoader, IndexSampler, SequentialSampler, ShardOptions, StateError
+from arrayfeed.samplers import MixtureSampler
 from support.loading import Listed, numbers_in
 
 Change = tuple[int, int, int, int]  # ranks, batch size, prefetch factor, steps until the next change
@@ -159,3 +160,31 @@ def test_evaluation_in_order_is_shared_evenly() -> None:
     found = [numbers_in(list(DataLoader(source, sampler=sampler, batch_size=2))) for sampler in shards]
 
     assert found == [[0, 2, 4, 6], [1, 3, 5]]
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["shuffle", "mixture"])
+def test_four_ranks_with_worker_processes_are_taken_over_by_three_without(mixed: bool, no_leaks: None) -> None:
+    """Saved by 4 ranks, each with 3 processes and batches of 32; loaded by 3 in process with batches of 48."""
+
+    def open_ranks(ranks: int, **options: Any) -> list[DataLoader]:
+        shards = [ShardOptions(rank, ranks) for rank in range(ranks)]
+        if mixed:
+            orders: list[Any] = [MixtureSampler([700, 300, 1000], seed=5, shard=shard) for shard in shards]
+        else:
+            orders = [IndexSampler(2000, shuffle=True, seed=5, shard=shard) for shard in shards]
+        return [DataLoader(Listed(2000), sampler=order, **options) for order in orders]
+
+    four = open_ranks(4, batch_size=32, num_workers=3)
+    passes = [iter(loader) for loader in four]
+    found = [number for _ in range(7) for each in passes for number in numbers_in([next(each)])]
+    (state,) = {json.dumps(loader.state_dict()) for loader in four}
+    for loader in four:
+        loader.close()
+    del passes
+
+    three = open_ranks(3, batch_size=48)
+    for loader in three:
+        loader.load_state_dict(json.loads(state))
+    found += [number for loader in three for number in numbers_in(list(loader))]
+
+    assert sorted(found) == list(range(2000))
