@@ -27,7 +27,7 @@ class RecordSource(BaseSource[bytes]):
         """Return the records at ``indices``, all within bounds, where they lie in memory."""
 
     def addresses(self) -> tuple[Indices, object] | None:
-        """Return where in memory each record is, 0 or less while it is not known, and what to hold while looking there.
+        """Return where in memory each record is, 0 while it is not known, and what to hold while looking there.
 
         None where records never stay in place. An address that was positive once stays what it is.
         """

@@ -22,18 +22,20 @@ _MAX_COPIED_BYTES = 16 << 20
 
 
 class Places:
-    """Addresses and sizes of the records of a source, by their number in it: 16 bytes a record, taken as they are written.
+    """Addresses and sizes of the records of a source, by their number in it: 16 to 24 bytes a record, taken as written.
 
-    An address is 0 while nothing is known. A record that crosses a block boundary of its shard is nowhere in one piece; of
-    those a copy is kept, up to 16 MiB of them. Past that their address is minus their logical position in the shard.
+    An address is 0 while nothing is known, and then never changes its meaning: memory that holds the record as long as the
+    source is open. A record that crosses a block boundary of its shard is nowhere in one piece. Of those a copy is kept, up to
+    16 MiB of them; of the others it is known where in the shard they start.
 
-    Threads may write the same numbers twice; a size is written before its address, which may turn from negative to positive
-    and does not change otherwise.
+    Threads may write the same numbers twice. A size is written before the address.
     """
 
     def __init__(self, count: int) -> None:
         self.addresses = np.zeros(count, np.int64)
         self.sizes = np.zeros(count, np.int64)
+        #: Logical position in its shard of a record in two blocks, else 0.
+        self.crossings = np.zeros(count, np.int64)
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self.address_of = self.addresses.data
         self.size_of = self.sizes.data
@@ -41,14 +43,21 @@ class Places:
         self._copied_bytes = 0
 
     def note(self, numbers: Ints, addresses: Ints, sizes: Ints) -> None:
-        """Keep where records are."""
+        """Keep where records are; an address of less than 0 is minus the logical position of a record in two blocks."""
         self.sizes[numbers] = sizes
+        crossing = addresses < 0
+        if crossing.any():
+            self.crossings[numbers[crossing]] = -addresses[crossing]
+            numbers, addresses = numbers[~crossing], addresses[~crossing]
         self.addresses[numbers] = addresses
 
     def note_one(self, number: int, address: int, size: int) -> None:
-        """Keep where one record is."""
+        """Keep where one record is, as ``note`` does."""
         self.size_of[number] = size
-        self.address_of[number] = address
+        if address < 0:
+            self.crossings[number] = -address
+        else:
+            self.address_of[number] = address
 
     def keep(self, numbers: Ints, records: Extents) -> None:
         """Keep copies of records that cross a block boundary, if there is room for them."""

@@ -161,15 +161,19 @@ class ArrayRecordDataSource(RecordSource):
             return Extents.joined([])
         if not len(opened.places.addresses):
             return self._gather_shards(opened, indices)
-        addresses = opened.places.addresses[indices]
+        places = opened.places
+        addresses = places.addresses[indices]
         if addresses.all():
-            found = self._gather_known(opened, indices, addresses)
+            return self._gather_known(opened, indices, addresses)
+        elsewhere = np.flatnonzero(addresses == 0)
+        crossings = places.crossings[indices[elsewhere]]
+        if crossings.all():
+            found = self._gather_crossing(opened, indices, addresses, elsewhere, crossings)
         else:
             found = self._gather_shards(opened, indices)
-            addresses = opened.places.addresses[indices]
-        crossing = np.flatnonzero(addresses < 0)
-        if crossing.size:
-            opened.places.keep(indices[crossing], found[crossing])
+        kept = np.flatnonzero((places.crossings[indices] > 0) & (places.addresses[indices] == 0))
+        if kept.size:
+            places.keep(indices[kept], found[kept])
         return found
 
     def addresses(self) -> tuple[Indices, object] | None:
@@ -202,22 +206,24 @@ class ArrayRecordDataSource(RecordSource):
         first, note = self._first[number], opened.places.note
         return reader.read_many(records, lambda found, addresses, sizes: note(found - first, addresses, sizes))
 
-    def _gather_known(self, opened: OpenShards, indices: Indices, addresses: Indices) -> Extents:
-        """Return records that were read before, all of them plain in mapped files."""
-        owners: tuple[object, ...] = (opened,)
+    def _gather_known(
+        self, opened: OpenShards, indices: Indices, addresses: Indices, owners: tuple[object, ...] = ()
+    ) -> Extents:
+        """Return records that were read before, each in one piece."""
         sizes = opened.places.sizes[indices]
-        crossing = np.flatnonzero(addresses < 0)
-        if crossing.size:
-            # Records in two blocks, of which no copies were kept, are put together in a buffer of their own.
-            numbers = np.searchsorted(self._end_array, indices[crossing], side="right").tolist()
-            ranges = zip(numbers, (-addresses[crossing]).tolist(), sizes[crossing].tolist(), strict=True)
-            joined = Extents.joined([self._reader(opened, number).file.read(start, size) for number, start, size in ranges])
-            addresses = addresses.copy()  # the caller looks at them too
-            addresses[crossing] = joined.offsets + joined.base
-            owners += joined.owners
         lowest = int(addresses.min())
         offsets = addresses - lowest
-        return Extents(lowest, offsets, sizes, int((offsets + sizes).max()), int(sizes.min()), owners)
+        return Extents(lowest, offsets, sizes, int((offsets + sizes).max()), int(sizes.min()), (opened, *owners))
+
+    def _gather_crossing(
+        self, opened: OpenShards, indices: Indices, addresses: Indices, crossing: Indices, starts: Indices
+    ) -> Extents:
+        """Return records that were read before; those in two blocks, of which no copy was kept, from a buffer of their own."""
+        numbers = np.searchsorted(self._end_array, indices[crossing], side="right").tolist()
+        ranges = zip(numbers, starts.tolist(), opened.places.sizes[indices[crossing]].tolist(), strict=True)
+        joined = Extents.joined([self._reader(opened, number).file.read(start, size) for number, start, size in ranges])
+        addresses[crossing] = joined.offsets + joined.base
+        return self._gather_known(opened, indices, addresses, joined.owners)
 
     @property
     def files(self) -> list[str]:
