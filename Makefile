@@ -61,6 +61,7 @@ $(VENV)/fixtures/made: pyproject.toml | $(VENV)/made.stamp
 	@echo "Installing TensorFlow and TFDS into $(VENV)/fixtures (once; minutes)"
 	@$(PYTHON) -m venv --clear $(VENV)/fixtures
 	@$(VENV)/fixtures/bin/python -m pip install -qq --no-input --disable-pip-version-check ".[fixtures]"
+	@rm -rf build  # where pip leaves a copy of the library, which the next wheel would be made from
 	@touch $@
 
 $(VENV)/made.stamp:

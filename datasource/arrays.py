@@ -113,7 +113,7 @@ class ArraySource(BaseSource[Any]):
     @property
     def fingerprint(self) -> str:
         """A digest of names, dtypes, shapes and up to 64 rows, evenly spaced, of each array; objects are not looked at."""
-        opened = self._opened or self._load()
+        opened = self._opened or (self._load() if self._closed else self._open())
         result = blake2b(digest_size=8)
         for name, column in zip(opened.names, opened.columns, strict=True):
             result.update(f"{name}\0{column.array.dtype.str}\0{column.array.shape}\0".encode())

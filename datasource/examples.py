@@ -59,7 +59,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         return self._length
 
     def _read_one(self, index: int) -> dict[str, Any]:
-        record = self.records._read_one(index)
+        record = self.records._view_one(index)
         try:
             return self._decode(record)
         except DecodeError as error:

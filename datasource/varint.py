@@ -38,8 +38,13 @@ def decode_varint(data: bytes | memoryview, start: int, end: int) -> tuple[int, 
 
 def encode_varint(value: int) -> bytes:
     """Return ``0 <= value < 2**64`` as a varint."""
-    if value < 0x80:
+    # Most are lengths: those of up to three bytes take a third of the time of the loop.
+    if value < 1 << 7:
         return value.to_bytes(1, "little")
+    if value < 1 << 14:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

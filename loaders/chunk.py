@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..datasource.columns import Columns, StructureError, count_bytes, stack, stack_leaf
-from ..datasource.structure import map_structure, merge
+from ..datasource.structure import make_nester, map_structure, merge, walk
 from .transforms.faults import Skipped
 
 __all__ = ["Chunk", "Piece", "join", "make_rows"]
@@ -87,11 +88,15 @@ def join(pieces: Sequence[Piece]) -> Columns:
     """Return the rows of some pieces as one batch of columns: without a copy where it is a single piece."""
     if len(pieces) == 1 and not isinstance(pieces[0].rows, list):
         return _cut(pieces[0])
-    if not any(isinstance(piece.rows, list) for piece in pieces):
-        ends = np.cumsum([0, *(piece.stop - piece.start for piece in pieces)])
-        parts = [(np.arange(a, b), _cut(piece)) for a, b, piece in zip(ends, ends[1:], pieces, strict=False)]
-        return merge(int(ends[-1]), parts)
-    return stack(listed(pieces))
+    if any(isinstance(piece.rows, list) for piece in pieces):
+        return stack(listed(pieces))
+    parts = [_cut(piece) for piece in pieces]
+    joined = _concatenate(parts)
+    if joined is not None:
+        return joined
+    ends = np.cumsum([0, *(piece.stop - piece.start for piece in pieces)])
+    places = [np.arange(start, stop) for start, stop in pairwise(ends.tolist())]
+    return merge(int(ends[-1]), list(zip(places, parts, strict=True)))
 
 
 def listed(pieces: Sequence[Piece]) -> list[Any]:
@@ -103,6 +108,16 @@ def listed(pieces: Sequence[Piece]) -> list[Any]:
         else:
             examples += [map_structure(partial(_take, row=row), piece.rows) for row in range(piece.start, piece.stop)]
     return examples
+
+
+def _concatenate(parts: Sequence[Columns]) -> Columns | None:
+    """Return columns end to end, as ``merge`` does in half the time; None where their dtypes or shapes differ."""
+    leaves = [walk(part) for part in parts]
+    kinds = [[(path, leaf.dtype, leaf.shape[1:]) for path, leaf in each] for each in leaves]
+    if any(kind != kinds[0] for kind in kinds) or any(type(part) is not type(parts[0]) for part in parts):
+        return None
+    columns = [np.concatenate([each[number][1] for each in leaves]) for number in range(len(kinds[0]))]
+    return make_nester(parts[0])(columns)
 
 
 def _take(leaf: npt.NDArray[Any], row: int) -> Any:

@@ -26,7 +26,7 @@ __all__ = ["Fetcher", "describe_source"]
 Indices = npt.NDArray[np.int64]
 
 #: So many large examples are read at a time: what several have in common is done once, and they stay in the cache.
-_FEW = 4
+_FEW = 8
 
 
 class Fetcher:

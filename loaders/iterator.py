@@ -32,7 +32,6 @@ class LoaderIterator(Iterator[Any]):
         self._error: Exception | None = None
         self._finished = False
         self._batches: Batches
-        self._finished = False
         self._begin()
 
     @property

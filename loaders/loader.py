@@ -63,6 +63,7 @@ class DataLoader:
       seed: Any integer; decides the shuffle and the random numbers of transforms, with the epoch.
       drop_last: Leave out an epoch's last batch where it is short, so that all have the same shape.
       collate_fn: List of examples -> batch, in place of stacking; ``collate`` makes one that pads, or keeps lists.
+        Behind a ``Filter`` or ``FlatMap`` it is called in this process, where batches are cut.
       on_error: What is done where a record cannot be read or a transform raises: ``"raise"``; ``"skip"`` leaves the record out;
         ``"substitute"`` takes another one of the same epoch, by a hash; a function of error and record index returns the
         example to take, as the transforms would, or ``SKIP``. ``skipped`` lists them. Batches stay full.

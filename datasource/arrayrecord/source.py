@@ -32,6 +32,8 @@ __all__ = ["ArrayRecordDataSource"]
 
 #: Records whose places are remembered; past this many, 4 GiB of address space, every read asks its shard.
 _MAX_PLACES = 1 << 28
+#: Records from this length on are decoded where they are: copying a photograph takes 2 % of the time of decoding it.
+_LONG_BYTES = 1 << 14
 
 
 class ArrayRecordDataSource(RecordSource):
@@ -46,7 +48,8 @@ class ArrayRecordDataSource(RecordSource):
       io: ``"mmap"`` copies nothing, but a file that is cut short while mapped ends the process with SIGBUS. ``"pread"``
         raises then; choose it on network file systems.
       check: Headers, lengths and codecs are always checked. ``"hash"`` also compares the two HighwayHash-64 of every chunk
-        that is read: no damaged byte gets through.
+        that is read: no damaged byte gets through. An index and ``"crc"`` do that for next to nothing; the hashes take 0.2 ms
+        for a record of 800 bytes read alone, 1.2 ms for 10 kB, in batches of 128 a seventh of that.
       max_chunk_bytes: A chunk that claims more bytes than this, stored or decompressed, is refused: a file of a few bytes
         could claim any number.
 
@@ -137,6 +140,15 @@ class ArrayRecordDataSource(RecordSource):
         if address and index < len(places.address_of):
             places.note_one(index, address, len(record))
         return record
+
+    def _view_one(self, index: int) -> bytes | memoryview:
+        opened = self._opened or self._hold()
+        places = opened.places
+        if index < len(places.address_of) and (address := places.address_of[index]) > 0:
+            if (size := places.size_of[index]) < _LONG_BYTES:
+                return copy_bytes(address, size)
+            return self._reader(opened, bisect_right(self._ends, index)).view(address, size)
+        return self._read_one(index)
 
     def gather(self, indices: Indices) -> Extents:
         """Return the records at ``indices``, all within bounds, where they lie in memory.

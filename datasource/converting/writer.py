@@ -68,4 +68,4 @@ class BareWriter(DatasetWriter):
                 final = shard_filename(number, len(shards), dataset=dataset, split=name, file_format="array_record")
                 link_or_rename(shard.path, os.path.join(self.directory, final))
         remove_parts(self.directory)
-        self._staging.publish(without="plan.json")
+        self._staging.publish(without="arrayfeed.plan.json")

@@ -11,7 +11,7 @@ All but the payload is its *head*. Each length follows from the payload's, so th
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ..varint import decode_varint, encode_varint
@@ -37,6 +37,7 @@ class Entry:
       head: Where the head starts.
       is_whole: The payload is the whole list, any number of byte strings, each behind tag and length of its own. Otherwise it
         is one byte string, or numbers, of which there may be none.
+      name: The key as it stands in the head, behind its tag and length.
     """
 
     key: str
@@ -45,13 +46,17 @@ class Entry:
     start: int
     nbytes: int
     is_whole: bool = False
+    name: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        key = self.key.encode()
+        object.__setattr__(self, "name", b"\x0a" + encode_varint(len(key)) + key)
 
     def make_head(self, nbytes: int) -> bytes:
         """Return the head of such an entry with a payload of ``nbytes``."""
-        key = self.key.encode()
         value = b"" if self.is_whole or (nbytes == 0 and self.kind != "bytes") else b"\x0a" + encode_varint(nbytes)
         values = _TAGS[self.kind] + encode_varint(len(value) + nbytes) + value
-        feature = b"\x0a" + encode_varint(len(key)) + key + b"\x12" + encode_varint(len(values) + nbytes) + values
+        feature = self.name + b"\x12" + encode_varint(len(values) + nbytes) + values
         return b"\x0a" + encode_varint(len(feature) + nbytes) + feature
 
     def payload_of(self, entry_bytes: int) -> int:
@@ -60,9 +65,7 @@ class Entry:
         Raises:
           ValueError: No payload makes it as long.
         """
-        key_bytes = len(self.key.encode())
-        feature = without_length(entry_bytes - 2 - len(encode_varint(key_bytes)) - key_bytes)
-        values = without_length(feature - 1)
+        values = without_length(without_length(entry_bytes - len(self.name) - 1) - 1)
         return values if self.is_whole or (values == 0 and self.kind != "bytes") else without_length(values - 1)
 
 
@@ -123,20 +126,37 @@ class Heads:
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
+        #: From here on the lengths in an entry take three bytes each, or more.
+        self._least_long = (1 << 14) + len(entry.name) + 12
         self.known: dict[int, Head] = {}
 
-    def find(self, record: bytes, at: int) -> Head:
+    def find(self, record: bytes | memoryview, at: int) -> Head:
         """Return what ``known`` is to hold for the entry at ``at``, if it is this one; whether it is, is not looked at.
 
         Raises:
           ValueError, IndexError: No payload makes an entry of that length.
         """
+        first, second, third = record[at + 1 : at + 4]
+        entry_bytes = (first & 127) | (second & 127) << 7 | third << 14
+        if first > 127 and second > 127 and third < 128 and entry_bytes >= self._least_long:
+            return self._make_long(entry_bytes)
         entry_bytes, start = decode_varint(record, at + 1, len(record))
         head = self._entry.make_head(self._entry.payload_of(entry_bytes))
         found = head, len(head), start - at + entry_bytes
         if entry_bytes < 1 << 14 and len(self.known) < _MAX_HEADS:  # else two bytes do not tell the length
-            self.known[record[at + 1] | record[at + 2] << 8] = found
+            self.known[first | second << 8] = found
         return found
+
+    def _make_long(self, entry_bytes: int) -> Head:
+        """Return the head of an entry of which every length takes three bytes, as in most photographs: in half the time."""
+        entry = self._entry
+        feature = entry_bytes - len(entry.name) - 4
+        pieces = [b"\x0a", encode_varint(entry_bytes), entry.name, b"\x12", encode_varint(feature)]
+        pieces += _TAGS[entry.kind], encode_varint(feature - 4)
+        if not entry.is_whole:
+            pieces += b"\x0a", encode_varint(feature - 8)
+        head = b"".join(pieces)
+        return head, len(head), 4 + entry_bytes
 
 
 def without_length(total: int) -> int:
@@ -146,6 +166,7 @@ def without_length(total: int) -> int:
       ValueError: Nothing does.
     """
     for width in range(1, 6):
-        if total >= width and len(encode_varint(total - width)) == width:
+        # A varint has as many bytes as it needs, and no more.
+        if (1 << 7 * (width - 1) if width > 1 else 0) <= total - width < 1 << 7 * width:
             return total - width
     raise ValueError(f"nothing takes {total} bytes together with its length")

@@ -42,7 +42,7 @@ class SingleDecoder:
         self._names = [leaf.path[0] for leaf in self._leaves] if all(len(leaf.path) == 1 for leaf in self._leaves) else []
         self._nest = make_nest(features)
 
-    def decode(self, record: bytes) -> dict[str, Any]:
+    def decode(self, record: bytes | memoryview) -> dict[str, Any]:
         """Return one example.
 
         Raises:
@@ -56,7 +56,7 @@ class SingleDecoder:
             values = self._parse(record)
         return dict(zip(self._names, values)) if self._names else self._nest(values)  # noqa: B905  # as many
 
-    def read_leaves(self, record: bytes) -> list[Any]:
+    def read_leaves(self, record: bytes | memoryview) -> list[Any]:
         """Return the value of each leaf of one example, in the order of ``features.leaves()``.
 
         Raises:
@@ -68,7 +68,8 @@ class SingleDecoder:
                 return values
         return self._parse(record)
 
-    def _parse(self, record: bytes) -> list[Any]:
+    def _parse(self, record: bytes | memoryview) -> list[Any]:
+        record = bytes(record)
         wire = parse_record(record)
         values = [leaf.read(wire) for leaf in self._leaves]
         if self._left:

@@ -29,7 +29,9 @@ _Unpack: TypeAlias = Callable[..., tuple[Any, ...]]
 _Run: TypeAlias = tuple[_Unpack, tuple[bytes, ...]]
 #: Of a run, how it is cut, its length, its heads, and three that say nothing. Of a varying entry, three that say nothing, the
 #: heads it may have and how to find others, and whether its payload is kept.
-_Step: TypeAlias = tuple[_Unpack | None, int, tuple[bytes, ...], dict[int, Head], Callable[[bytes, int], Head], bool]
+_Step: TypeAlias = tuple[
+    _Unpack | None, int, tuple[bytes, ...], dict[int, Head], Callable[[bytes | memoryview, int], Head], bool
+]
 
 #: Longer records differ in length too much for each length to have a run of its own, which is some 1 kB.
 _MAX_SIZE = 4096
@@ -74,11 +76,17 @@ class Template:
         self._rest = [(leaf.read, [(key, places[key]) for key in leaf.keys if key in places]) for leaf in rest]
         order = [len(entries) + rest.index(leaf) if leaf in rest else places[leaf.key] for leaf in leaves]
         self._order = None if order == list(range(len(entries) + len(rest))) else order
+        # Of a record that is seen in a file, only what decodes views gets one.
+        self._copied = [
+            place
+            for place, entry in enumerate(entries)
+            if entry.key in varying and not (entry.key in owners and owners[entry.key].decodes_views)
+        ]
         self._runs: dict[int, _Run] = {}
         self._max_size = (sys.maxsize, _MAX_SIZE, -1)[min(len(varying), 2)]
         self._steps = list(self._make_steps())
 
-    def decode(self, record: bytes) -> list[Any] | None:
+    def decode(self, record: bytes | memoryview) -> list[Any] | None:
         """Return the value of each leaf; None if the record is of another make, or must be judged by the parser."""
         try:
             if len(record) <= self._max_size:
@@ -132,7 +140,7 @@ class Template:
             struct, heads = _make_run(entries, self._forms[start:stop], [entry.nbytes for entry in entries])
             yield struct.unpack_from, struct.size, heads, {}, _find_nothing, True
 
-    def _walk(self, record: bytes) -> list[Any]:
+    def _walk(self, record: bytes | memoryview) -> list[Any]:
         """Return the payloads of a record, none if it is of another make."""
         size, at = record[1], 2
         if size > 127:
@@ -148,14 +156,19 @@ class Template:
                 values += pieces[1::2]
             else:
                 head, start, total = known.get(record[at + 1] | record[at + 2] << 8) or find(record, at)
-                if not record.startswith(head, at):
+                if record[at : at + start] != head:
                     return []
                 values.append(record[at + start : at + total] if keeps else b"")
             at += total
-        return values if at == len(record) else []
+        if at != len(record):
+            return []
+        if type(record) is not bytes:
+            for place in self._copied:
+                values[place] = bytes(values[place])
+        return values
 
 
-def _find_nothing(record: bytes, at: int) -> Head:
+def _find_nothing(record: bytes | memoryview, at: int) -> Head:
     raise ValueError("a run has one head only")
 
 

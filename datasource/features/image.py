@@ -15,8 +15,9 @@ from ..errors import DecodeError, SchemaError
 from ..example.wire import WireValues
 from .base import Json
 from .dtypes import as_dtype, dtype_name
-from .image_codec import ImageFormat, convert_channels, decode_frames, decode_image, encode_image, small_decoder
+from .image_codec import ImageFormat, convert_channels, decode_frames, decode_image, encode_image
 from .image_header import read_header
+from .image_usual import usual_decoder
 from .leaf_feature import LeafFeature
 from .shapes import Shape, check_shape, fits, shape_to_json
 from .values import single
@@ -43,6 +44,7 @@ class Image(LeafFeature):
     json_class = "image_feature.Image"
     content_key = "image"
 
+    decodes_views = True
     # Whether a colour image keeps the channels it was stored with, whatever the shape says; see ``options``.
     keeps_channels = True
 
@@ -124,8 +126,8 @@ class Image(LeafFeature):
 
     def payload_decoder(self) -> Callable[[bytes], Any] | None:
         if self._dtype != np.uint8 or self._is_animated or not self.keeps_channels:
-            return self._decode_file
-        return small_decoder(self._decode_file, self._channels)
+            return lambda data: self._decode_file(bytes(data))
+        return usual_decoder(self._decode_file, self._channels)
 
     def _decode_file(self, data: bytes) -> npt.NDArray[Any]:
         if self._is_animated:

@@ -11,35 +11,41 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import DecodeError
-from .image_header import PNG_FRAME_BYTES, PNG_START_BYTES, ImageHeader, is_one_chunk, read_header, read_png_start
+from .image_header import ImageHeader, read_header
 
-__all__ = ["MAX_PIXELS", "ImageFormat", "convert_channels", "decode_frames", "decode_image", "encode_image", "small_decoder"]
+__all__ = [
+    "MAX_PIXELS",
+    "MAX_PIXELS_PER_BYTE",
+    "ImageFormat",
+    "convert_channels",
+    "decode_frames",
+    "decode_image",
+    "encode_image",
+    "opencv",
+    "rgb_flags",
+]
 
 ImageFormat: TypeAlias = Literal["png", "jpeg"]
-Decode: TypeAlias = Callable[[bytes], npt.NDArray[Any]]
 
 # Width times height beyond which an image is taken for an attack; the number at which Pillow, too, refuses.
 MAX_PIXELS = 178_956_970
 
 # What a byte of the format's compression can stand for at most, so that no memory is taken for pixels that cannot be there:
 # deflate makes a byte of 1,032, each eight one-bit pixels; a block of 64 pixels takes a bit in a progressive JPEG.
-_MAX_PIXELS_PER_BYTE = {"png": 1032 * 8, "jpeg": 64 * 8}
-
-#: Starts of PNGs that are looked up, 33 bytes each.
-_MAX_STARTS = 256
+MAX_PIXELS_PER_BYTE = {"png": 1032 * 8, "jpeg": 64 * 8}
 
 _NEED = "images need OpenCV (opencv-python-headless) or Pillow: pip install 'arrayfeed[images]'"
 
 
 @functools.cache
-def _opencv() -> Any:
+def opencv() -> Any:
+    """Return OpenCV, or None where it is not installed."""
     try:
         import cv2
     except ImportError:
@@ -98,7 +104,7 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
       ImportError: Neither OpenCV nor Pillow is installed.
     """
     header = _check_header(data)
-    cv2 = _opencv()
+    cv2 = opencv()
     pixels = None if cv2 is None else _decode_with_opencv(cv2, data, header)
     if pixels is not None:
         return pixels
@@ -112,58 +118,7 @@ def decode_image(data: bytes) -> npt.NDArray[Any]:
     return pixels
 
 
-def small_decoder(decode: Decode, channels: int) -> Decode:
-    """Return a faster ``decode`` of uint8 images, which asks ``decode`` for all but the usual small picture.
-
-    That is a PNG of 8-bit gray or RGB, in one chunk. Most pictures of a data set start the same, so that what the checks of
-    ``decode_image`` and its choice of flags come to is looked up: a picture of 28 x 28 pixels takes 2 us less of 20.
-
-    Args:
-      decode: Returns pixels of shape ``(height, width, channels)``.
-      channels: For which gray is repeated.
-    """
-    cv2 = _opencv()
-    if cv2 is None:
-        return decode
-    known: dict[bytes, tuple[int, int, bool]] = {}
-
-    def decode_small(data: bytes) -> npt.NDArray[Any]:
-        usual = known.get(data[:PNG_START_BYTES])
-        if usual is None:
-            usual = _look_at_start(data, cv2)
-            if usual is None:
-                return decode(data)
-            if len(known) < _MAX_STARTS:
-                known[data[:PNG_START_BYTES]] = usual
-        flags, least_bytes, is_gray = usual
-        if len(data) < least_bytes or not is_one_chunk(data):
-            return decode(data)
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-        if pixels is None:
-            return decode(data)
-        if is_gray:
-            pixels = pixels[..., None]
-            if channels > 1:
-                pixels = np.repeat(pixels, channels, axis=2)
-        return pixels  # type: ignore[no-any-return]
-
-    return decode_small
-
-
-def _look_at_start(data: bytes, cv2: Any) -> tuple[int, int, bool] | None:
-    """Return how a PNG is decoded, how long it must be to hold its pixels, and whether it is gray; None for the unusual."""
-    found = read_png_start(data)
-    if found is None:
-        return None
-    header, bits = found
-    flags = {1: cv2.IMREAD_UNCHANGED, 3: _rgb_flags(cv2)}.get(header.channels)
-    if bits != 8 or flags is None or header.width * header.height > MAX_PIXELS:
-        return None
-    least_bytes = header.width * header.height // _MAX_PIXELS_PER_BYTE["png"] + 1
-    return flags, max(PNG_FRAME_BYTES, least_bytes), header.channels == 1
-
-
-def _rgb_flags(cv2: Any) -> int | None:
+def rgb_flags(cv2: Any) -> int | None:
     """Return the flags for pixels in RGB order, with no rotation; None for a version that gives them in BGR order only."""
     if not hasattr(cv2, "IMREAD_COLOR_RGB"):
         return None
@@ -178,7 +133,7 @@ def _check_header(data: bytes) -> ImageHeader:
     kind, width, height, _ = header
     if width * height > MAX_PIXELS:
         raise DecodeError(f"{width} x {height} pixels claimed in {len(data)} bytes; at most {MAX_PIXELS} are decoded")
-    if width * height > len(data) * _MAX_PIXELS_PER_BYTE.get(kind, MAX_PIXELS):
+    if width * height > len(data) * MAX_PIXELS_PER_BYTE.get(kind, MAX_PIXELS):
         raise DecodeError(f"{width} x {height} pixels cannot be in {len(data)} bytes of {kind}")
     return header
 
@@ -192,7 +147,7 @@ def _pillow_errors() -> tuple[type[Exception], ...]:
 def _decode_with_opencv(cv2: Any, data: bytes, header: ImageHeader) -> npt.NDArray[Any] | None:
     buffer = np.frombuffer(data, np.uint8)
     try:
-        if header.channels == 3 and (flags := _rgb_flags(cv2)) is not None:
+        if header.channels == 3 and (flags := rgb_flags(cv2)) is not None:
             rgb: npt.NDArray[Any] | None = cv2.imdecode(buffer, flags)
             return rgb
         pixels: npt.NDArray[Any] | None = cv2.imdecode(buffer, cv2.IMREAD_UNCHANGED)
@@ -255,7 +210,7 @@ def encode_image(pixels: npt.NDArray[Any], image_format: ImageFormat) -> bytes:
       ImportError: Neither OpenCV nor Pillow is installed.
     """
     channels = pixels.shape[2]
-    cv2 = _opencv()
+    cv2 = opencv()
     if cv2 is None or channels == 2:
         return _encode_with_pillow(pixels, image_format)
     if channels > 1:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-__all__ = ["PNG_FRAME_BYTES", "PNG_START_BYTES", "ImageHeader", "is_one_chunk", "read_header", "read_png_start"]
+__all__ = [
+    "JPEG_SIZE",
+    "PNG_FRAME_BYTES",
+    "PNG_START_BYTES",
+    "ImageHeader",
+    "find_jpeg_size",
+    "is_one_chunk",
+    "read_header",
+    "read_png_start",
+]
 
 
 class ImageHeader(NamedTuple):
@@ -33,7 +42,7 @@ _PNG_START = struct.Struct(">8x4x4sIIBB3x4x").unpack_from
 PNG_START_BYTES = 33
 # What frames a single chunk of pixels: the start, length, kind and checksum of the chunk, the chunk that ends the file.
 PNG_FRAME_BYTES = PNG_START_BYTES + 12 + 12
-_JPEG_SIZE = struct.Struct(">HHB").unpack_from
+JPEG_SIZE = struct.Struct(">HHB").unpack_from
 
 
 def read_header(data: bytes) -> ImageHeader | None:
@@ -64,7 +73,7 @@ def read_png_start(data: bytes) -> tuple[ImageHeader, int] | None:
     return (ImageHeader("png", width, height, _PNG_CHANNELS.get(colour, 0)), bits) if kind == b"IHDR" else None
 
 
-def is_one_chunk(data: bytes) -> bool:
+def is_one_chunk(data: bytes | memoryview) -> bool:
     """Whether a PNG of at least ``PNG_FRAME_BYTES`` has nothing between its start and its end but one chunk of pixels."""
     length, kind = _PNG_CHUNK(data, PNG_START_BYTES)
     return bool(kind == b"IDAT" and length == len(data) - PNG_FRAME_BYTES)
@@ -92,7 +101,14 @@ def _read_png(data: bytes) -> ImageHeader | None:
     return ImageHeader("png", width, height, channels)
 
 
-def _read_jpeg(data: bytes) -> ImageHeader | None:
+def find_jpeg_size(data: bytes | memoryview) -> int | None:
+    """Return where height, width and number of channels of a JPEG stand, None if it has none.
+
+    Raises:
+      IndexError: It is cut off.
+    """
+    if data[:2] != b"\xff\xd8":
+        return None
     at = 2
     while at < len(data):
         if data[at] != 0xFF:
@@ -103,11 +119,18 @@ def _read_jpeg(data: bytes) -> ImageHeader | None:
         elif marker in _JPEG_ALONE:
             at += 2
         elif marker in _JPEG_FRAMES:
-            height, width, channels = _JPEG_SIZE(data, at + 5)
-            return ImageHeader("jpeg", width, height, channels if channels in (1, 3) else 0)
+            return at + 5
         else:
             at += 2 + max(data[at + 2] << 8 | data[at + 3], 2)
     return None
+
+
+def _read_jpeg(data: bytes) -> ImageHeader | None:
+    at = find_jpeg_size(data)
+    if at is None:
+        return None
+    height, width, channels = JPEG_SIZE(data, at)
+    return ImageHeader("jpeg", width, height, channels if channels in (1, 3) else 0)
 
 
 def _read_bmp(data: bytes) -> ImageHeader:

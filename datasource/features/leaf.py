@@ -29,6 +29,7 @@ class Leaf(ABC):
       key: Key in the record: ``path`` joined by "/".
       keys: All keys of the record that are read; ``(key,)`` for most.
       kind: Kind of the list under ``key``; ``None`` if several keys are read.
+      decodes_views: See ``LeafFeature.decodes_views``.
       columns_dtype, columns_shape: Of one element of a column. A ``None`` length differs between batches; columns of
         dtype ``object`` and shape ``()`` hold any value.
 
@@ -40,6 +41,7 @@ class Leaf(ABC):
     key: str
     keys: tuple[str, ...]
     kind: Kind | None
+    decodes_views: bool = False
     columns_dtype: np.dtype[Any] = STRING
     columns_shape: Shape = ()
 
@@ -137,6 +139,7 @@ class ValueLeaf(Leaf):
         super().__init__(feature, path)
         self.keys = tuple(self.key + suffix for suffix in feature.parts)
         self.kind = next(iter(feature.parts.values())) if len(self.keys) == 1 else None
+        self.decodes_views = feature.decodes_views
         if feature.fills_arrays:
             self.columns_dtype = feature.dtype
             self.columns_shape = feature.shape

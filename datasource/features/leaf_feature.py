@@ -28,12 +28,14 @@ class LeafFeature(Feature):
       parts: By suffix of the key, which list; ``{"": "bytes"}`` for most.
       counts: Wire values of one element in each of its lists, ``None`` where elements differ.
       optional: Whether the value may be ``None``, which is stored as nothing.
+      decodes_views: Whether what ``payload_decoder`` returns takes a memoryview, too, and keeps nothing of it.
       joins_to_arrays: Whether a sequence of it is decoded to one array where the elements' shapes agree; see ``options``.
     """
 
     parts: Mapping[str, Kind]
     counts: tuple[int | None, ...] = (1,)
     optional: bool = False
+    decodes_views: bool = False
     joins_to_arrays: bool = False
 
     @property

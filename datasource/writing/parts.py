@@ -43,6 +43,7 @@ __all__ = [
 
 _FINISHED = re.compile(r"part-(\d{5,})\.json")
 _WANTED = re.compile(r"part-(\d{5,})\.wanted")
+_OF_PARTS = re.compile(r"part-\d{5,}(\.json|\.wanted|-[0-9a-f]{8})")
 _CHECKSUMS = ".crc32c"
 
 
@@ -164,7 +165,7 @@ def remove_unfinished(directory: str, *, but: str) -> None:
 def remove_parts(directory: str) -> None:
     """Remove all that parts have left in ``directory``, their shards being elsewhere by now."""
     for entry in os.scandir(directory):
-        if entry.name.startswith("part-"):
+        if _OF_PARTS.fullmatch(entry.name):
             _remove(entry)
 
 

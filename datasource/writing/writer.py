@@ -36,7 +36,7 @@ from .shards import WrittenShard
 __all__ = ["DatasetWriter"]
 
 # What is written here, for whoever goes on after an interruption.
-_PLAN = "plan.json"
+_PLAN = "arrayfeed.plan.json"
 
 
 class DatasetWriter(ExampleWriter):

@@ -62,12 +62,8 @@ def test_splits_and_fields_are_given_on_the_command_line(tmp_path: Path) -> None
     np.savez(tmp_path / "a.npz", image=digits.images[:100].astype(np.uint8)[..., None], label=digits.target[:100])
     np.savez(tmp_path / "b.npz", image=digits.images[100:120].astype(np.uint8)[..., None], label=digits.target[100:120])
 
-    fields: tuple[str, ...] = (
-        "--field",
-        "image=uint8[8,8,1]",
-        "--field",
-        "label=label:" + ",".join(f"d{k}" for k in range(10)),
-    )
+    classes = ",".join(f"d{k}" for k in range(10))
+    fields: tuple[str, ...] = ("--field", "image=uint8[8,8,1]", "--field", f"label=label:{classes}")
     run = arrayfeed("convert", f"train={tmp_path}/a.npz", f"test={tmp_path}/b.npz", tmp_path / "digits", *fields, "--json")
 
     assert json.loads(run.stdout)["num_records"] == {"train": 100, "test": 20}

@@ -23,8 +23,8 @@ def numbers(tmp_path: Path) -> Path:
     return Path(shutil.copytree(NUMBERS, tmp_path / "data"))
 
 
-def run(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
-    command = [os.fspath(Path(sys.executable).with_name("arrayfeed")), "index", *arguments]
+def run(*arguments: str | os.PathLike[str], cache: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("arrayfeed")), "index", *map(str, arguments)]
     return subprocess.run(
         command, env={**os.environ, "XDG_CACHE_HOME": str(cache)}, capture_output=True, text=True, timeout=60, check=False
     )
@@ -34,7 +34,7 @@ def run(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
 def test_indexes_are_made_and_used(numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_cache: bool) -> None:
     """In place, or in the user's cache; a flipped bit of a record is an error by default from then on."""
     before = list(arrayfeed.open(numbers, split="all"))
-    done = run(str(numbers), *["--in-cache"] * in_cache, cache=tmp_path / "cache")
+    done = run(numbers, *["--in-cache"] * in_cache, cache=tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     assert done.returncode == 0, done.stderr
@@ -61,7 +61,7 @@ def test_a_damaged_shard_is_not_indexed(numbers: Path, tmp_path: Path) -> None:
     data = bytearray(shard.read_bytes())
     data[110] ^= 1
     shard.write_bytes(data)
-    done = run(str(numbers), cache=tmp_path / "cache")
+    done = run(numbers, cache=tmp_path / "cache")
 
     assert done.returncode == 1
     assert str(shard) in done.stderr and "Traceback" not in done.stderr

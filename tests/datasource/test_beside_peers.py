@@ -54,11 +54,13 @@ def calls_of(read: Callable[[], Any]) -> int:
 
 
 def test_any_element_is_as_near_as_the_first(source: ExampleDataSource) -> None:
-    """In as many calls, once its shard is open; in whatever order they are asked for."""
-    list(source)
-    counts = [calls_of(lambda: source[index]) for index in (0, COUNT // 2, COUNT - 1)]  # noqa: B023
+    """In about as many calls, once its shard is open and records of its form were seen; whatever was read before it."""
+    indices = (COUNT - 1, 0, COUNT // 2)
+    for index in [*range(COUNT), *indices * 20]:
+        source[index]
+    counts = [calls_of(lambda: source[index]) for index in indices]  # noqa: B023
 
-    assert max(counts) <= min(counts) + 2
+    assert max(counts) <= 1.5 * min(counts)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -37,7 +37,7 @@ def rows(folder: Path) -> BaseSource[Any]:
 
 
 def deep(source: BaseSource[Any]) -> BaseSource[Any]:
-    for _ in range(20):
+    for _ in range(10):
         source = concatenate(source[::-1], source[:10].map(operator.itemgetter("x")).enumerate().map(itself))[5:].select(
             range(MILLION - 100)
         )

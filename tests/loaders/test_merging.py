@@ -334,7 +334,7 @@ class Reversed:
         return len(self._inner)
 
     def __getitem__(self, position: int) -> int:
-        return self.num_records - 1 - self._inner[position]
+        return int(self.num_records - 1 - self._inner[position])
 
     def __iter__(self) -> Any:
         return (self[position] for position in range(len(self)))

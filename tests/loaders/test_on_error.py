@@ -95,9 +95,8 @@ def test_substitutes_are_the_same_for_any_workers_and_ranks(workers: dict[str, A
     ]
     for rank in range(3):
         sampler = IndexSampler(40, shuffle=True, seed=3, shard=ShardOptions(rank, 3))
-        ranked = make("substitute", sampler=sampler, shuffle=False, **workers)
+        ranked = make("substitute", sampler=sampler, shuffle=False, num_workers=rank, worker_type="thread")
         assert numbers_in(list(ranked)) == found[rank::3]
-        ranked.close()
 
 
 def test_substitutes_come_from_the_samplers_own_records() -> None:

@@ -92,6 +92,17 @@ def test_any_number_of_workers_makes_the_same_batches(num_workers: int, worker_t
     with_workers.close()
 
 
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"drop_last": True}], ids=str)
+def test_pass_follows_pass(options: dict[str, Any]) -> None:
+    """Though the next one is begun ahead: read to the end or left in the middle, by each epoch's own batches."""
+    loader = make(40, 6, **options)
+    for epoch in range(4):
+        expected = list(plain(40, 6, epoch=epoch, drop_last=options.get("drop_last", False)))
+        steps = 2 if epoch == 1 else 1000
+        assert difference(list(islice(loader, steps)), expected[:steps]) == ""
+    loader.close()
+
+
 @given(ranks=st.integers(1, 4), batch_size=st.integers(1, 9), epoch=st.integers(0, 3), seed=st.integers(-5, 5))
 def test_random_numbers_belong_to_the_record_and_the_epoch(ranks: int, batch_size: int, epoch: int, seed: int) -> None:
     """Any number of ranks, any batch size: a record gets the numbers of its place in the global order."""

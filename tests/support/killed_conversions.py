@@ -98,7 +98,7 @@ def list_finished(path: Path) -> dict[str, bytes]:
     for leftover in path.parent.glob(f"{path.name}.incomplete-*"):
         for part in leftover.glob("part-*.json"):
             found[part.name] = part.read_bytes()
-        for done in leftover.glob("done/*"):
+        for done in leftover.glob("done/*.json"):
             found[done.name] = str(done.stat().st_ino).encode()
     return found
 

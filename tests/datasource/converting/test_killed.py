@@ -33,9 +33,9 @@ def run(directory: Path, kind: str, kills: int) -> dict[str, int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_conversion_goes_on_where_it_was(tmp_path: Path, kind: str) -> None:
     """SIGKILL at random moments, again and again: no finished part is written twice, the outcome is the same to the byte."""
-    told = run(tmp_path, kind, 6)
+    told = run(tmp_path, kind, 4)
 
-    assert told["killed"] >= 6
+    assert told["killed"] >= 4
     assert told["redone"] == 0
     assert told["kept"] > 0
 

@@ -121,7 +121,7 @@ def test_no_records_make_an_empty_split(tmp_path: Path) -> None:
     """Which opens."""
     convert_tfrecord({"train": FIXTURES / "empty.tfrecord", "test": FIXTURES / "pictures.gz"}, tmp_path / "data")
 
-    assert lengths_of(tmp_path / "data") == {"train": (0,), "test": (24,)}
+    assert lengths_of(tmp_path / "data") == {"train": (), "test": (24,)}
     assert len(arrayfeed.open(tmp_path / "data", split="train")) == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
@@ -22,6 +24,7 @@ from arrayfeed.datasource.features import Image, image_codec, with_options
 from arrayfeed.datasource.features.image_codec import MAX_PIXELS, convert_channels, decode_image
 from arrayfeed.datasource.features.image_header import ImageHeader, read_header
 from support.equal import difference
+from support.mutate import mutate
 
 
 def picture(height: int, width: int, channels: int, dtype: Any = np.uint8) -> npt.NDArray[Any]:
@@ -40,7 +43,7 @@ def encoded(array: npt.NDArray[Any], kind: str = "PNG", mode: str | None = None,
 def codec(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a test with either library alone."""
     if request.param == "pillow":
-        monkeypatch.setattr(image_codec, "_opencv", lambda: None)
+        monkeypatch.setattr(image_codec, "opencv", lambda: None)
     else:
         monkeypatch.setattr(image_codec, "_has_pillow", lambda: False)
     return str(request.param)
@@ -82,7 +85,7 @@ def test_jpeg_comes_close(channels: int, codec: str) -> None:
 def test_both_libraries_give_the_same_pixels_of_png(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = encoded(picture(19, 23, 3), "PNG", mode)
     with_opencv = decode_image(data)
-    monkeypatch.setattr(image_codec, "_opencv", lambda: None)
+    monkeypatch.setattr(image_codec, "opencv", lambda: None)
     assert not difference(decode_image(data), with_opencv)
 
 
@@ -95,7 +98,7 @@ def test_both_libraries_give_the_same_pixels_of_jpeg(
     options = {"quality": quality, "subsampling": subsampling, "progressive": progressive}
     data = encoded(picture(37, 51, 3), "JPEG", None, **options)
     with_opencv = decode_image(data)
-    monkeypatch.setattr(image_codec, "_opencv", lambda: None)
+    monkeypatch.setattr(image_codec, "opencv", lambda: None)
     assert not difference(decode_image(data), with_opencv)
 
 
@@ -307,8 +310,36 @@ def test_neither_library_is_imported_before_an_image_is_decoded() -> None:
 
 
 def test_without_either_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_codec, "_opencv", lambda: None)
+    monkeypatch.setattr(image_codec, "opencv", lambda: None)
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.setattr(image_codec, "_pillow", image_codec._pillow.__wrapped__)
     with pytest.raises(ImportError, match=r"pip install 'arrayfeed\[images\]'"):
         decode_image(png(8, 8))
+
+
+def test_usual_pictures_are_decoded_as_all_others_are(capfd: pytest.CaptureFixture[str]) -> None:
+    """What looks a picture's start up gives what looks at all of it gives: for every kind of file, whole, cut or damaged."""
+    kinds = [encoded(picture(5, 4, channels)) for channels in (1, 3, 4)]
+    kinds += [encoded(picture(5, 4, channels), "JPEG", quality=quality) for channels in (1, 3) for quality in (50, 90)]
+    kinds += [encoded(picture(9, 9, 3), "JPEG", progressive=True), encoded(picture(9, 9, 1, np.uint16)), png(5, 4), png(0, 4)]
+    kinds += [encoded(picture(5, 4, 3), "PNG", "P"), encoded(picture(5, 4, 3), "BMP"), png(60_000, 60_000), png(13_000, 13_000)]
+    rng = random.Random(0)
+    outcomes = {"pixels": 0, "error": 0}
+    for feature in (Image(shape=(None, None, 3)), Image(shape=(None, None, 1))):
+        fast: Any = feature.payload_decoder()
+        files = [file[:size] for file in kinds * 3 for size in (len(file), rng.randrange(len(file)))]
+        files += [mutate(rng.choice(kinds), rng) for _ in range(300)]
+        for file in files:
+            try:
+                expected = feature.decode([file])
+            except DecodeError:
+                outcomes["error"] += 1
+                for data in (file, memoryview(file)):
+                    with pytest.raises((DecodeError, cv2.error, IndexError, struct.error)):
+                        fast(data)
+                continue
+            outcomes["pixels"] += 1
+            for data in (file, memoryview(file)):
+                assert not difference(fast(data), expected)
+    assert min(outcomes.values()) > 100
+    capfd.readouterr()  # what libpng and others print about damaged files

@@ -67,7 +67,7 @@ def test_a_whole_example_equals_what_tfds_reads() -> None:
 @pytest.mark.parametrize("name", [name for name in names_of(EVERY) if name.startswith(("image", "label", "video"))])
 def test_images_are_the_same_without_opencv(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pillow gives the pixels that OpenCV gave TFDS; it refuses what it cannot do."""
-    monkeypatch.setattr(image_codec, "_opencv", lambda: None)
+    monkeypatch.setattr(image_codec, "opencv", lambda: None)
     if name == "image_uint16_rgb":
         with pytest.raises(DecodeError, match="install opencv"):
             test_examples_equal_what_tfds_reads(name)

@@ -64,7 +64,7 @@ def test_what_was_there_comes_first_and_what_was_appended_after_it(tmp_path: Pat
     assert os.listdir(tmp_path) == ["data"]
     info = DatasetInfo.read(path)
     assert (info.description, info.license, info.metadata, info.version) == ("Numbers", "CC0", {"a": 1}, "2.0.0")
-    assert not list(path.glob("*.kept")) + list(path.glob("plan*"))
+    assert not list(path.glob("*.kept")) + list(path.glob("*plan*"))
 
 
 def test_old_shards_are_linked_not_copied(tmp_path: Path) -> None:
@@ -151,6 +151,7 @@ def test_files_of_the_users_own_stay(tmp_path: Path) -> None:
     (path / "notes").mkdir()
     (path / "notes" / "a.txt").write_text("mine")
     (path / "part-of-this.txt").write_text("mine, too")
+    (path / "plan.json").write_text("mine as well")
     (path / "shortcut").symlink_to("notes")
     (tmp_path / "link").symlink_to(path)
 
@@ -158,6 +159,7 @@ def test_files_of_the_users_own_stay(tmp_path: Path) -> None:
 
     assert (path / "shortcut" / "a.txt").read_text() == "mine"
     assert (path / "part-of-this.txt").read_text() == "mine, too"
+    assert (path / "plan.json").read_text() == "mine as well"
     assert (tmp_path / "link").is_symlink()
     assert read(path) == WHOLE
 

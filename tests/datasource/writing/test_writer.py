@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import arrayfeed
 from arrayfeed.datasource.errors import DataError, DatasetExistsError, SchemaError
 from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, Tensor, Text
 from arrayfeed.datasource.manifest import Manifest
@@ -479,3 +480,19 @@ def test_columns_show_their_progress(tmp_path: Path, capsys: pytest.CaptureFixtu
         writer.write_columns({"x": range(5000)}, progress=True)
 
     assert "5000/5000" in capsys.readouterr().err
+
+
+def test_how_many_shards_there_are_does_not_change_what_a_seed_gives(tmp_path: Path) -> None:
+    """Few large ones or many small ones: that is for the disk, the shuffle is of all records."""
+    orders = set()
+    for shards in (1, 7, 100):
+        path = tmp_path / str(shards)
+        with DatasetWriter(path, {"x": np.int64}, shard_records=-(-700 // shards), codec="none") as writer:
+            writer.write_columns({"x": np.arange(700)})
+        source = arrayfeed.open(path, split="train")
+        assert len(DatasetInfo.read(path).split("train").shard_lengths) == shards
+        loader = arrayfeed.DataLoader(source, batch_size=100, shuffle=True, seed=3)
+        orders.add(tuple(x for batch in loader for x in batch["x"].tolist()))
+
+    (order,) = orders
+    assert sorted(order) == list(range(700)) != list(order)

@@ -302,9 +302,11 @@ def test_a_notebook_kernel_that_is_restarted_leaves_nobody() -> None:
         channel.start_channels()
         channel.wait_for_ready(timeout=60)
         said: list[str] = []
-        channel.execute_interactive(
-            NOTEBOOK, timeout=60, output_hook=lambda message: said.append(message["content"].get("text", str(message["content"])))
-        )
+
+        def hear(message: dict[str, Any]) -> None:
+            said.append(message["content"].get("text", str(message["content"])))
+
+        channel.execute_interactive(NOTEBOOK, timeout=60, output_hook=hear)
         *pids, value = map(int, "".join(line for line in said if line[:1].isdigit()).split())
         assert (len(pids), value) == (3, 5)
         assert len(wait_until_gone(pids, 0.0)) == 3

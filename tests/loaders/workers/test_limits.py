@@ -1,4 +1,4 @@
-"""What systems are short of: descriptors, /dev/shm, memory. Loaders take little of it, and say what to do where it is too little."""
+"""What systems are short of: descriptors, /dev/shm, memory. Loaders take little, and say what to do where it is too little."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ assert all(batch["x"].min() == batch["x"].max() == k for k, batch in enumerate(h
 print("held", len(held), os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize)
 """
 
-SMALL = "mount -t tmpfs -o size=64m tmpfs /dev/shm && exec \"$@\""
+SMALL = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
 
 
 def can_mount() -> bool:
@@ -124,8 +124,11 @@ def can_mount() -> bool:
 @pytest.mark.skipif(not can_mount(), reason="may not mount a small /dev/shm")
 @pytest.mark.parametrize("over_file", [False, True])
 def test_a_small_dev_shm_is_no_bound(over_file: bool) -> None:
-    """As in a container, 64 MB: 100 MB of batches are held, in memory that is not there; or, without memfd and with TMPDIR there,
-    half of it is used, and further batches are copied to private memory, which is said."""
+    """As in a container, 64 MB: 100 MB of batches are held.
+
+    In memory that is not there; or, without memfd and with TMPDIR there, in half of it, and beyond it in private memory, which
+    is said.
+    """
     done = run(
         ["unshare", "-m", "sh", "-c", SMALL, "sh"], HOLD.format(over_file=over_file), TMPDIR="/dev/shm" if over_file else "/tmp"
     )
@@ -147,7 +150,7 @@ def test_a_small_dev_shm_is_no_bound(over_file: bool) -> None:
         ({"memory.events": "damaged\n"}, "nothing", 0),
     ],
 )
-def test_kills_for_memory_are_counted_where_the_kernel_does(files: dict[str, str], own: str, count: int, tmp_path: Path) -> None:
+def test_kills_for_memory_are_counted(files: dict[str, str], own: str, count: int, tmp_path: Path) -> None:
     """In control groups of either version, this process's own or the container's."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
