@@ -145,9 +145,12 @@ class ArrayRecordDataSource(RecordSource):
         opened = self._opened or self._hold()
         places = opened.places
         if index < len(places.address_of) and (address := places.address_of[index]) > 0:
-            if (size := places.size_of[index]) < _LONG_BYTES:
-                return copy_bytes(address, size)
-            return self._reader(opened, bisect_right(self._ends, index)).view(address, size)
+            size = places.size_of[index]
+            if size >= _LONG_BYTES:
+                view = self._reader(opened, bisect_right(self._ends, index)).view(address, size)
+                if view is not None:  # else it is a copy that was kept of a record in two blocks
+                    return view
+            return copy_bytes(address, size)
         return self._read_one(index)
 
     def gather(self, indices: Indices) -> Extents:
