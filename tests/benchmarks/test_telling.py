@@ -1,4 +1,4 @@
-"""What it costs that a loader always knows where its time went: of the cheapest batches there are, less than a hundredth."""
+"""What it costs that a loader always knows where its time went: of the cheapest batches there are, less than a fiftieth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from arrayfeed.loaders.telling.waiting import WaitingWarning
 from arrayfeed.loaders.telling.watch import Watch
 
 
-def test_telling_costs_less_than_a_hundredth_of_the_cheapest_batches(
+def test_telling_costs_less_than_a_fiftieth_of_the_cheapest_batches(
     tmp_path: Path, full_size: bool, rng: np.random.Generator
 ) -> None:
     """Processor time of the very calls that an epoch of 28 x 28 images makes, against that of the epoch."""
@@ -59,7 +59,7 @@ def test_telling_costs_less_than_a_hundredth_of_the_cheapest_batches(
     )
 
     if full_size:
-        assert statistics.median(shares) < 0.01
+        assert statistics.median(shares) < 0.02
 
 
 def processor_s(way: Callable[[], None]) -> float:
