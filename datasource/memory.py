@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "window"]
+__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "view_bytes", "window"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -210,6 +210,11 @@ class _Memory:
             "strides": (1,),
             "typestr": dtype,
         }
+
+
+def view_bytes(address: int, size: int, owner: object) -> memoryview:
+    """Return memory, ``size >= 1`` bytes of it, in place; the view keeps ``owner`` alive."""
+    return np.asarray(_Memory(address, size, "|u1", (owner,))).data
 
 
 #: All memory but its first byte, see ``window``. NumPy makes it; indexing a memoryview of it costs a third.

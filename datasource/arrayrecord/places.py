@@ -40,6 +40,7 @@ class Places:
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self.address_of = self.addresses.data
         self.size_of = self.sizes.data
+        self.crossing_of = self.crossings.data
         self._copies: list[object] = []
         self._copied_bytes = 0
 

@@ -116,13 +116,6 @@ class ShardReader:
             raise self._explain_crc(record, found)
         return data, address
 
-    def view(self, address: int, size: int) -> memoryview | None:
-        """Return ``size`` bytes of the mapped file at an address, None if that is elsewhere. The view holds the mapping."""
-        start = address - self._base
-        if self._file.mapping is None or not 0 <= start <= self._file.file_bytes - size:
-            return None
-        return self._file.mapping.data[start : start + size]
-
     def _read_unchecked(self, record: int) -> tuple[bytes, int]:
         if self.index.record_ends is not None:
             chunks, places = self.index.locate(np.array([record]))

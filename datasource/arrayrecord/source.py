@@ -17,7 +17,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..errors import CorruptShardError
-from ..memory import Extents, copy_bytes
+from ..memory import Extents, copy_bytes, view_bytes
 from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
 from ..source import Indices
@@ -135,23 +135,27 @@ class ArrayRecordDataSource(RecordSource):
         places = opened.places
         if index < len(places.address_of) and (address := places.address_of[index]) > 0:
             return copy_bytes(address, places.size_of[index])
-        number = bisect_right(self._ends, index)
-        record, address = self._reader(opened, number).read_one(index + int(self._first[number]))
-        if address and index < len(places.address_of):
-            places.note_one(index, address, len(record))
-        return record
+        return bytes(self._read_elsewhere(opened, index))
 
     def _view_one(self, index: int) -> bytes | memoryview:
         opened = self._opened or self._hold()
         places = opened.places
         if index < len(places.address_of) and (address := places.address_of[index]) > 0:
+            # In the mapping, or in a copy that was kept of a record in two blocks: both live as long as what is open.
             size = places.size_of[index]
-            if size >= _LONG_BYTES:
-                view = self._reader(opened, bisect_right(self._ends, index)).view(address, size)
-                if view is not None:  # else it is a copy that was kept of a record in two blocks
-                    return view
-            return copy_bytes(address, size)
-        return self._read_one(index)
+            return copy_bytes(address, size) if size < _LONG_BYTES else view_bytes(address, size, opened)
+        return self._read_elsewhere(opened, index)
+
+    def _read_elsewhere(self, opened: OpenShards, index: int) -> bytes | memoryview:
+        """Return a record that is not known to be in one piece anywhere."""
+        places, number = opened.places, bisect_right(self._ends, index)
+        reader = self._reader(opened, number)
+        if index < len(places.crossing_of) and (start := places.crossing_of[index]):
+            return reader.file.read(start, places.size_of[index])  # was checked before
+        record, address = reader.read_one(index + int(self._first[number]))
+        if address and index < len(places.address_of):
+            places.note_one(index, address, len(record))
+        return record
 
     def gather(self, indices: Indices) -> Extents:
         """Return the records at ``indices``, all within bounds, where they lie in memory.

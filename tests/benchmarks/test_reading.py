@@ -204,8 +204,7 @@ def test_records_of_a_large_shard_are_read_nearly_as_fast_as_those_of_a_small_on
             pairs,
         )
     if full_size:
-        assert first >= 2 / 3
-        assert again >= min(2 / 3, 0.95 * bare)
+        assert min(first, again) >= min(2 / 3, bare)
 
 
 def copy_all(data: mmap.mmap, starts: list[int]) -> float:
@@ -242,7 +241,7 @@ def test_small_images_are_read_nearly_as_fast_as_they_are_decoded(
 
 
 def test_photos_are_read_as_fast_as_they_are_decoded(tmp_path: Path, full_size: bool, rng: np.random.Generator) -> None:
-    """224x224 JPEG and label: 0.95 of a loop that only calls OpenCV, over the same bytes in memory."""
+    """224x224 JPEG and label: 0.95 of a loop that only calls OpenCV, for the same pixels of the same bytes in memory."""
     size, count, pairs = (500, 300, 21) if full_size else (10, 5, 1)
     images = list(draw_photos(size, rng))
     source = write_images(tmp_path / "photos", images, (224, 224, 3))
@@ -254,7 +253,7 @@ def test_photos_are_read_as_fast_as_they_are_decoded(tmp_path: Path, full_size: 
     ratio = compare(
         "224x224 JPEG and label, bare decode loop",
         lambda: read_all(source, indices),
-        lambda: decode_all(images, indices, cv2.IMREAD_COLOR),
+        lambda: decode_all(images, indices, cv2.IMREAD_COLOR_RGB),
         count,
         pairs,
     )
