@@ -6,11 +6,17 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
+from .interrupts import postponed
+
 __all__ = ["Prefetcher"]
+
+#: How often a thread that has nothing to do looks whether there is still somebody to work for.
+_LOOK_S = 1.0
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -53,10 +59,12 @@ class Prefetcher(Iterator[R]):
     def __init__(self, jobs: Iterator[J], work: Callable[[J], R], *, ahead: int) -> None:
         self._channel: _Channel[R] = _Channel(ahead)
         self._pid = os.getpid()
-        thread = threading.Thread(target=_run, args=(jobs, work, self._channel), daemon=True, name="arrayfeed-prefetch")
-        # Before the start, which waits for the thread: Ctrl-C comes there, too.
-        self._finalizer = weakref.finalize(self, _stop, self._channel, thread, self._pid)
-        thread.start()
+        arguments = (jobs, work, self._channel, weakref.ref(self))
+        thread = threading.Thread(target=_run, args=arguments, daemon=True, name="arrayfeed-prefetch")
+        # Starting waits for the thread, with locks that Ctrl-C would leave in disorder.
+        with postponed():
+            self._finalizer = weakref.finalize(self, _stop, self._channel, thread, self._pid)
+            thread.start()
 
     @property
     def stale(self) -> bool:
@@ -84,13 +92,21 @@ class Prefetcher(Iterator[R]):
 
     def close(self) -> None:
         """End the thread, waiting for the piece of work in hand, but no longer than 5 s. May be called twice."""
+        with postponed():
+            self._channel.close()
         self._finalizer()
 
 
-def _run(jobs: Iterator[J], work: Callable[[J], R], channel: _Channel[R]) -> None:
+def _run(jobs: Iterator[J], work: Callable[[J], R], channel: _Channel[R], owner: weakref.ref[Prefetcher[R]]) -> None:
     try:
         for job in jobs:
-            channel.room.get()
+            while not channel.closed:
+                # Ctrl-C inside a finalizer can keep it from telling: nobody to work for is a reason to end, too.
+                with suppress(Empty):
+                    channel.room.get(timeout=_LOOK_S)
+                    break
+                if owner() is None:
+                    return
             if channel.closed:
                 return
             channel.results.put(work(job))

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from ..errors import WorkerError
 from ..in_hand import NOTHING, describe_at, show_in
+from .interrupts import postponed
 
 __all__ = ["ThreadPass"]
 
@@ -94,8 +95,9 @@ class ThreadPass(Iterator[R]):
             for number, work in enumerate(works)
         ]
         self._finalizer = weakref.finalize(self, _stop, self._desk, threads, self._pid)
-        for thread in threads:
-            thread.start()
+        with postponed():  # starting waits for each thread, with locks that Ctrl-C would leave in disorder
+            for thread in threads:
+                thread.start()
 
     @property
     def stale(self) -> bool:

@@ -328,7 +328,7 @@ def test_ctrl_c_at_any_moment_neither_hangs_nor_shifts_the_stream(
     """After each of many interruptions the stream goes on exactly where the state says, and comes to its end."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     loader = DataLoader(Listed(1000, delay_s=0.0002), batch_size=4, shuffle=True, prefetch_factor=prefetch_factor)
     order = list(loader.sampler)
