@@ -21,6 +21,10 @@ hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=2000)
 
 
+# Keras chooses once, when it is imported, and would choose TensorFlow, which is not here.
+os.environ.setdefault("KERAS_BACKEND", "jax")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the tests marked soak too, and property tests for longer")
     parser.addoption("--bench", action="store_true", help="run benchmarks at full size, not once over as tests")
