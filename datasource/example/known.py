@@ -19,14 +19,14 @@ from ..features import Leaf
 from ..memory import MAX_WINDOW_BYTES, window
 from .layout import Field, Layout
 
-__all__ = ["KnownRecords"]
+__all__ = ["LARGE_BYTES", "KnownRecords"]
 
 Ints = npt.NDArray[np.int64]
 #: Addresses of records -> the column of a leaf; None if the leaf refuses one of them.
 Cut: TypeAlias = Callable[[Ints], npt.NDArray[Any] | None]
 
 #: Of a leaf this large, each batch gets memory of its own; smaller ones of several batches are cut out of one column.
-_LARGE_BYTES = 256
+LARGE_BYTES = 256
 
 
 class KnownRecords:
@@ -107,7 +107,7 @@ class KnownRecords:
             field = layout.fields[leaf.key]
             if not 0 < field.nbytes <= MAX_WINDOW_BYTES:
                 return None
-            cuts.append((_cut_raw(leaf, field) if leaf.feature.stored_raw else _cut(leaf, field), field.nbytes >= _LARGE_BYTES))
+            cuts.append((_cut_raw(leaf, field) if leaf.feature.stored_raw else _cut(leaf, field), field.nbytes >= LARGE_BYTES))
         return cuts
 
 

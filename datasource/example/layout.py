@@ -9,21 +9,19 @@ gather. A record that does not match is parsed on its own: the layout is never a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..memory import Extents
 from ..varint import decode_varint
+from .entries import Entry, Kind, scan_entries
 
 __all__ = ["Field", "Layout"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
-Kind = Literal["bytes", "float", "int64"]
-
-_KINDS: dict[int, Kind] = {1: "bytes", 2: "float", 3: "int64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ class Layout:
     def of(cls, record: bytes) -> Layout | None:
         """Learn the layout of a record; None where it holds anything but fields packed the usual way."""
         try:
-            fields = _scan(record)
-        except (ValueError, IndexError):
+            fields = _find_fields(record)
+        except ValueError:
             return None
         return None if fields is None else cls(record, fields)
 
@@ -130,54 +128,24 @@ def _checks(record: Bytes, mask: Bytes) -> list[tuple[int, npt.NDArray[Any], npt
     return checks
 
 
-def _scan(record: bytes) -> dict[str, Field] | None:
-    """Return the fields of a record, None where one is not written as usual; any error means the same."""
-    fields: dict[str, Field] = {}
-    place, end = _enter(record, 0, len(record), 1)  # Example.features
-    if end != len(record):
+def _find_fields(record: bytes) -> dict[str, Field] | None:
+    """Return the fields of a record; None unless each is one byte string, or numbers, of which there are some.
+
+    Raises:
+      ValueError: Varints run past their list.
+    """
+    entries = scan_entries(record)
+    if entries is None or any(entry.is_whole or (entry.kind != "bytes" and not entry.nbytes) for entry in entries):
         return None
-    while place < end:
-        entry, entry_end = _enter(record, place, end, 1)  # Features.feature, one entry of the map
-        key_start, key_end = _enter(record, entry, entry_end, 1)
-        feature, feature_end = _enter(record, key_end, entry_end, 2)
-        key = record[key_start:key_end].decode()
-        if key in fields or feature_end != entry_end:
-            return None
-        field = _scan_list(record, feature, feature_end)
-        if field is None:
-            return None
-        fields[key] = field
-        place = entry_end
-    return fields
+    return {
+        entry.key: Field(entry.kind, entry.start, entry.nbytes, _find_ends(record, entry) if entry.kind == "int64" else ())
+        for entry in entries
+    }
 
 
-def _scan_list(record: bytes, start: int, end: int) -> Field | None:
-    number = record[start] >> 3
-    kind = _KINDS.get(number)
-    if kind is None:
-        return None
-    values, values_end = _enter(record, start, end, number)  # Feature.bytes_list, .float_list or .int64_list
-    if values_end != end:
-        return None
-    payload, payload_end = _enter(record, values, values_end, 1)  # .value
-    if payload_end != values_end:
-        return None
-    ends: list[int] = []
-    if kind == "float" and (payload_end - payload) % 4:
-        return None
-    if kind == "int64":
-        position = payload
-        while position < payload_end:
-            _, position = decode_varint(record, position, payload_end)
-            ends.append(position - payload)
-    return Field(kind, payload, payload_end - payload, tuple(ends))
-
-
-def _enter(record: bytes, start: int, end: int, number: int) -> tuple[int, int]:
-    """Return start and end of the length-delimited field ``number`` that must stand at ``start``."""
-    if start >= end or record[start] != number << 3 | 2:
-        raise ValueError("another field, or another form of it")
-    size, start = decode_varint(record, start + 1, end)
-    if size > end - start:
-        raise ValueError("a field runs past its message")
-    return start, start + size
+def _find_ends(record: bytes, entry: Entry) -> tuple[int, ...]:
+    ends, at, stop = [], entry.start, entry.start + entry.nbytes
+    while at < stop:
+        _, at = decode_varint(record, at, stop)
+        ends.append(at - entry.start)
+    return tuple(ends)

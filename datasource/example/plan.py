@@ -15,7 +15,7 @@ from ..columns import Columns
 from ..errors import DecodeError
 from ..features import FeaturesDict, Leaf
 from ..memory import Extents
-from .known import KnownRecords
+from .known import LARGE_BYTES, KnownRecords
 from .layout import Field, Layout
 from .single import SingleDecoder
 
@@ -28,8 +28,6 @@ Ints = npt.NDArray[np.int64]
 _MAX_LAYOUTS = 64
 #: Marks a record that no layout fits.
 _NO_LAYOUT = 255
-#: Of a leaf this large, each batch gets memory of its own.
-_LARGE_BYTES = 256
 #: So few records of one length are parsed: learning or comparing a layout costs as much as parsing a few.
 _FEW = 4
 
@@ -114,10 +112,13 @@ class DecodePlan:
 
     def note_addresses(self, addresses: Ints, indices: Ints) -> None:
         """Remember which of the records, decoded just now, ``decode_known`` can read: those with an address and a layout."""
-        if self._columnar and (addresses[indices] > 0).any():
+        if not self._columnar:
+            return
+        has_address = addresses[indices] > 0
+        if has_address.any():
             if self._known is None:
                 self._known = KnownRecords(self._leaves, self._layouts, len(self._number_of))
-            self._known.learn(indices, np.where(addresses[indices] > 0, self._number_of[indices], 0))
+            self._known.learn(indices, np.where(has_address, self._number_of[indices], 0))
 
     # -- by layout ------------------------------------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class DecodePlan:
         present = numbers[:1].tolist() if same else np.unique(numbers).tolist()
         for leaf in self._leaves:
             fields = {number: self._layouts[number - 1].fields[leaf.key] for number in present}
-            if leaf.feature.stored_raw and fields[present[0]].nbytes >= _LARGE_BYTES:
+            if leaf.feature.stored_raw and fields[present[0]].nbytes >= LARGE_BYTES:
                 parts.append(self._cut_raw(leaf, fields, numbers, records))
             else:
                 parts.append(self._cut_leaf(leaf, present, numbers, records))
