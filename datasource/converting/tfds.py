@@ -8,7 +8,7 @@ from typing import Unpack
 
 from ..errors import DatasetNotFoundError, ShardNotFoundError
 from ..tfds import DatasetInfo
-from ..tfds.filenames import shard_filenames
+from ..tfds.info import shard_names
 from .conversion import Conversion, Converted, Piece, describe_inputs
 from .options import ConvertOptions
 from .run import run_conversion
@@ -44,13 +44,7 @@ def convert_tfds(
         )
     splits = {}
     for split in info.splits:
-        names = shard_filenames(
-            len(split.shard_lengths),
-            dataset=info.name,
-            split=split.name,
-            file_format="tfrecord",
-            template=split.filepath_template,
-        )
+        names = shard_names(info, split, "tfrecord")
         # TFDS writes no file for a shard without records.
         paths = [os.fspath(Path(directory, name)) for name, length in zip(names, split.shard_lengths, strict=True) if length]
         missing = [path for path in paths if not os.path.exists(path)]

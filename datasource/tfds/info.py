@@ -16,7 +16,7 @@ from .filenames import DEFAULT_TEMPLATE, shard_filenames
 from .info_json import info_from_json, info_to_json, split_names_from_json
 from .labels import read_labels, write_labels
 
-__all__ = ["DatasetInfo", "SplitInfo", "SupervisedKeys", "shard_files", "shard_paths"]
+__all__ = ["DatasetInfo", "SplitInfo", "SupervisedKeys", "shard_files", "shard_names", "shard_paths"]
 
 # Names of features, in tuples and dicts as the model takes them: ("image", "label").
 SupervisedKeys: TypeAlias = str | tuple["SupervisedKeys", ...] | dict[str, "SupervisedKeys"]
@@ -186,14 +186,18 @@ def shard_files(directory: str | os.PathLike[str], info: DatasetInfo, split: str
             'file_format="array_record", or convert it with "tfds convert_format"',
             os.fspath(directory),
         )
-    names = shard_filenames(
-        len(found.shard_lengths),
+    return [os.path.join(directory, name) for name in shard_names(info, found, "array_record")]
+
+
+def shard_names(info: DatasetInfo, split: SplitInfo, file_format: str) -> list[str]:
+    """Return the names of the files that a split's shards have in ``file_format``; raise ``SchemaError`` as ``shard_files``."""
+    return shard_filenames(
+        len(split.shard_lengths),
         dataset=info.name,
-        split=found.name,
-        file_format="array_record",
-        template=found.filepath_template,
+        split=split.name,
+        file_format=file_format,
+        template=split.filepath_template,
     )
-    return [os.path.join(directory, name) for name in names]
 
 
 def _suggest(directory: Path) -> str:
