@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypedDict
+from typing import TypeAlias
 
 from ..features import FeaturesDict
 from ..features.features_dict import FeatureLike
-from ..tfds.info import SupervisedKeys
+from ..writing.parallel import DatasetOptions
 from .conversion import OnError
 
 __all__ = ["ConvertOptions", "Features", "as_features"]
@@ -21,7 +21,7 @@ def as_features(features: Features) -> FeaturesDict:
     return features if isinstance(features, FeaturesDict) else FeaturesDict(features)
 
 
-class ConvertOptions(TypedDict, total=False):
+class ConvertOptions(DatasetOptions, total=False):
     """What every converter takes besides what it reads; defaults in parentheses.
 
     on_error            ``"raise"`` (default): a bad record ends the conversion, naming itself and its file. ``"skip"``: it is
@@ -38,16 +38,5 @@ class ConvertOptions(TypedDict, total=False):
 
     on_error: OnError
     num_shards: int
-    shard_bytes: int
-    shard_records: int
-    codec: str
-    name: str
-    version: str
-    description: str
-    citation: str
-    license: str
-    metadata: Any
-    supervised_keys: SupervisedKeys
     num_workers: int
-    resume: bool
     progress: bool

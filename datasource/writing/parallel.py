@@ -25,7 +25,7 @@ from .limits import ShardLimits
 from .parts import PartWriter, mark_wanted
 from .writer import DatasetWriter
 
-__all__ = ["WriterOptions", "write_dataset"]
+__all__ = ["DatasetOptions", "WriterOptions", "write_dataset"]
 
 #: Examples that are read together, and rows that are written together.
 _BLOCK = 64
@@ -36,10 +36,9 @@ _ATTEMPTS = 3
 _WORTH_WORKERS_BYTES = 32 << 20
 
 
-class WriterOptions(TypedDict, total=False):
-    """What ``DatasetWriter`` takes besides path and features, and means there."""
+class DatasetOptions(TypedDict, total=False):
+    """What tells of a new data set what it is, and how it is stored; as ``DatasetWriter`` takes it."""
 
-    mode: Literal["create", "append"]
     name: str
     version: str
     description: str
@@ -50,8 +49,14 @@ class WriterOptions(TypedDict, total=False):
     shard_bytes: int
     shard_records: int
     codec: str
-    fingerprint: str
     resume: bool
+
+
+class WriterOptions(DatasetOptions, total=False):
+    """What ``DatasetWriter`` takes besides path and features, and means there."""
+
+    mode: Literal["create", "append"]
+    fingerprint: str
     plan: Any
 
 
