@@ -17,19 +17,21 @@ import numpy.typing as npt
 
 from ..errors import CorruptShardError
 from ..memory import Extents
-from .blocks import USABLE_BYTES, to_physical
+from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_physical
 from .crc import load_crc32c
 from .crossings import Crossings
 from .file import MapFile
 from .mapping import Region
 from .neighbours import run_bounds
-from .plain import HEAD_BYTES, find_plain, head_bytes, place_plain
+from .plain import find_plain, head_bytes, place_plain
 from .reader import ShardReader
 from .record_index import RecordIndex
 
 __all__ = ["IndexedRecords"]
 
 Ints = npt.NDArray[np.int64]
+#: Places compared at a time, in the second-level cache.
+_BLOCK_RECORDS = 1 << 14
 OpenShard = Callable[[int], ShardReader]
 
 #: What is known of the records of a slot: nothing, that they are sound and where the index says, that some are elsewhere.
@@ -83,6 +85,7 @@ class IndexedRecords:
         self._crossings = Crossings(self._region.array)
         self._offsets = np.array(self._region.starts, np.int64)[self._numbers]
         self._fits = np.zeros(len(names), np.int8)  # by shard: whether the index fits it; 0 while it is not open
+        self._has_one_run = bool((self._run_bits == self.slot_bits).all())
         self._run_is_sound = np.zeros(index.runs.size, np.bool_)
         self._slots = np.zeros((self._count >> self.slot_bits) + 1, np.uint8)
         # By record, of those that were read by themselves: whether it is sound and in its place.
@@ -168,24 +171,29 @@ class IndexedRecords:
         return None if found is None else (indices, found)
 
     def check(self, slots: Ints, open_shard: OpenShard) -> None:
-        """Find out of ``slots``, each of which is named once, whether they are sound, where that is not known."""
+        """Find out of ``slots``, each of which is named once, in ascending order, whether they are sound, where it is unknown."""
         slots = slots[self._slots[slots] == _UNKNOWN]
         if not slots.size:
             return
-        indices = self._indices(slots)
-        numbers = np.searchsorted(self._ends, indices, side="right")
+        edges = np.stack([slots << self.slot_bits, np.minimum((slots + 1) << self.slot_bits, self._count) - 1], 1)
+        numbers = np.searchsorted(self._ends, edges, side="right")
+        if self._has_one_run and (numbers[:, 1] - numbers[:, 0] <= 1).all():
+            samples = edges.reshape(-1)  # no more than two runs reach into a slot
+            starts = np.arange(0, samples.size, 2)
+        else:
+            samples = self._indices(slots)
+            starts = np.searchsorted(samples, slots << self.slot_bits)
+            numbers = np.searchsorted(self._ends, samples, side="right")
+        numbers = numbers.reshape(-1)
         fits = self._open(numbers, open_shard)
-        intact = np.zeros(indices.size, np.bool_)
-        intact[fits] = self._check_runs(indices[fits], numbers[fits])
-        sound = intact.copy()
-        sound[intact] = self._check_places(indices[intact], numbers[intact], open_shard)
-        of_slot = np.searchsorted(slots, indices >> self.slot_bits)
-        every, whole, good, strange = (
-            np.bincount(of_slot[rows], minlength=slots.size) for rows in (slice(None), intact, sound, ~fits)
-        )
+        intact = np.zeros(samples.size, np.bool_)
+        intact[fits] = self._check_runs(samples[fits], numbers[fits])
         # A damaged run is looked at again: it is not as the index says, and never will be believed to be.
-        self._slots[slots[(whole == every) | (strange > 0)]] = _ODD
-        self._slots[slots[good == every]] = _SOUND
+        self._slots[slots[~np.logical_and.reduceat(fits, starts)]] = _ODD
+        slots = slots[np.logical_and.reduceat(intact, starts)]
+        indices = self._indices(slots)
+        sound = np.logical_and.reduceat(self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits))
+        self._slots[slots] = np.where(sound, _SOUND, _ODD)
 
     def _indices(self, slots: Ints) -> Ints:
         """Return the records of slots."""
@@ -209,9 +217,23 @@ class IndexedRecords:
                 mapping = reader.file.mapping
                 address = 0 if mapping is None else mapping.ctypes.data
                 in_place = address == self._base + int(self._offsets[number])
-                self._fits[number] = 1 if in_place and reader.is_indexed else -1
+                self._fits[number] = 1 if in_place and reader.is_indexed and self._follow(number) else -1
         fits: npt.NDArray[np.bool_] = self._fits[numbers] > 0
         return fits
+
+    def _follow(self, number: int) -> bool:
+        """Return whether the places of a shard's records follow from where their chunks begin, which was found to be in the file.
+
+        All at once: 20 ns a record, where looking them up when they are asked for would take 300.
+        """
+        index, row, offset = self._shards[number].index, int(self._first_rows[number]), int(self._offsets[number])
+        for start in range(0, index.num_records, _BLOCK_RECORDS):
+            stop = min(start + _BLOCK_RECORDS, index.num_records)
+            starts = index.starts[start : stop + 1]
+            expected = place_plain(starts[:-1], starts[1:], index.decoded_sizes[start:stop])
+            if (self._places[row + start : row + stop] != expected + np.sign(expected) * offset).any():
+                return False
+        return True
 
     def _check_runs(self, indices: Ints, numbers: Ints) -> npt.NDArray[np.bool_]:
         """Return whether the runs that records are in have the checksums that the index says."""
@@ -234,39 +256,33 @@ class IndexedRecords:
         ranges = zip((start + offset).tolist(), (stop + offset).tolist(), strict=True)
         return np.fromiter((crc32c(array[here:there]) for here, there in ranges), np.uint32, runs.size)
 
-    def _check_places(self, indices: Ints, numbers: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:
-        """Return whether records are plain, as their chunks' headers say, and where the index says."""
+    def _check_heads(self, indices: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:
+        """Return whether records are plain, as the headers of their chunks say."""
         rows = self._rows(indices)
         sizes, places = self._sizes[rows], self._places[rows]
-        starts = self._look_up(rows, numbers, 0)
-        expected = place_plain(starts, self._look_up(rows, numbers, 1), sizes)
-        offsets = self._offsets[numbers]
-        sound: npt.NDArray[np.bool_] = (places == expected + np.sign(expected) * offsets) & (places != 0)
-        heads = head_bytes(sizes)
-        whole = sound & (starts % USABLE_BYTES + HEAD_BYTES <= USABLE_BYTES)
-        if whole.any():
-            at = (to_physical(starts) + offsets)[whole]
-            base, lengths = int(at.min()), (heads + sizes)[whole]
+        sound: npt.NDArray[np.bool_] = places != 0
+        places = np.abs(places)
+        heads = head_bytes(sizes) if self.size < 0 else np.full(rows.size, head_bytes(np.array([self.size]))[0])
+        whole = places % BLOCK_BYTES >= heads + BLOCK_HEADER_BYTES
+        whole &= sound
+        at = places - heads
+        if not whole.all():
+            at, heads, sizes = at[whole], heads[whole], sizes[whole]
+        if at.size:
+            lengths, base = heads + sizes, int(at.min())
             at -= base
-            # All but the heads may lie behind a block's header: no more is looked at.
+            # Of a record in two blocks, no more than the head is looked at, which ends where the record begins.
             chunks = Extents(self._base + base, at, lengths, int((at + lengths).max()), int(lengths.min()), ())
-            fits, begins = find_plain(chunks, sizes[whole])
-            sound[whole] = (begins == heads[whole]) & (True if fits is None else fits)
-        for row in np.flatnonzero(sound & ~whole).tolist():  # of 800-byte records, one in 1,400
-            number = int(numbers[row])
-            try:
-                _, address = open_shard(number).read_one(int(rows[row] - self._first_rows[number]))
-                sound[row] = self._is_at(number, address, int(places[row]))
-            except CorruptShardError:
-                sound[row] = False
+            fits, begins = find_plain(chunks, sizes)
+            sound[whole] = (begins == heads) & (True if fits is None else fits)
+        for k in np.flatnonzero(sound & ~whole).tolist():  # of 800-byte records, one in 1,400
+            sound[k] = self._is_plain_alone(int(indices[k]), int(rows[k]), open_shard)
         return sound
 
-    def _look_up(self, rows: Ints, numbers: Ints, next_one: int) -> Ints:
-        """Return where in their shards the records' chunks begin; or the next ones."""
-        if self._index.alike is not None:
-            first, stride, _ = self._index.alike
-            starts: Ints = (rows - self._first_rows[numbers] + next_one) * stride + first
-        else:
-            assert self._index.starts is not None
-            starts = self._index.starts[rows + self._numbers[numbers] + next_one]
-        return starts
+    def _is_plain_alone(self, index: int, row: int, open_shard: OpenShard) -> bool:
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        try:
+            _, address = open_shard(number).read_one(row - int(self._first_rows[number]))
+        except CorruptShardError:
+            return False
+        return self._is_at(number, address, int(self._place_of[row]))

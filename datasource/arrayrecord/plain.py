@@ -17,7 +17,7 @@ from ..varint import encode_varint
 from .blocks import USABLE_BYTES, to_physical
 from .chunk import CHUNK_HEADER_BYTES, SIMPLE
 
-__all__ = ["HEAD_BYTES", "ONE_SIMPLE", "PLAIN_HEAD", "find_plain", "head_bytes", "place_plain"]
+__all__ = ["ONE_SIMPLE", "PLAIN_HEAD", "find_plain", "head_bytes", "place_plain"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -36,8 +36,6 @@ _HEAD_DTYPE = np.dtype(
 _HEADER = struct.Struct("<8xQ8xQQ")
 #: The header and what stands before the record fit 48 bytes for records of up to 2**28 bytes.
 _HEAD_WORDS = 6
-#: How much of a chunk ``find_plain`` looks at.
-HEAD_BYTES: Final = 8 * _HEAD_WORDS
 
 
 def head_bytes(sizes: Ints) -> Ints:
