@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from .columns import Columns
+from .deferred import Deferred
 from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
@@ -86,6 +87,11 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         if where is not None:
             self._plan.note_known(where, indices)
         return batches
+
+    def defer_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Deferred] | None:
+        """Return what ``read_batches`` does, large arrays still to be gathered; None where that is of no use."""
+        where = self.records.located()
+        return None if where is None else self._plan.defer_known(where, self._normalise(indices), bounds)
 
     @property
     def fingerprint(self) -> str:

@@ -192,7 +192,9 @@ class IndexedRecords:
         self._slots[slots[~np.logical_and.reduceat(fits, starts)]] = _ODD
         slots = slots[np.logical_and.reduceat(intact, starts)]
         indices = self._indices(slots)
-        sound = np.logical_and.reduceat(self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits))
+        sound = np.logical_and.reduceat(
+            self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits)
+        )
         self._slots[slots] = np.where(sound, _SOUND, _ODD)
 
     def _indices(self, slots: Ints) -> Ints:

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..columns import Columns
+from ..deferred import Deferred
 from ..features import Leaf
 from ..memory import MAX_WINDOW_BYTES, window
 from .layout import Field, Layout
@@ -24,8 +26,8 @@ __all__ = ["LARGE_BYTES", "KnownRecords"]
 Ints = npt.NDArray[np.int64]
 #: Addresses of records -> the column of a leaf; None if the leaf refuses one of them.
 Cut: TypeAlias = Callable[[Ints], npt.NDArray[Any] | None]
-#: Of each leaf, and whether it is large.
-Cuts: TypeAlias = Sequence[tuple[Cut, bool]]
+#: Of each leaf, and how many bytes of each record it is in an array of its own for every batch; 0 for those that are small.
+Cuts: TypeAlias = Sequence[tuple[Cut, int]]
 
 #: Of a leaf this large, each batch gets memory of its own; smaller ones of several batches are cut out of one column.
 LARGE_BYTES = 256
@@ -78,13 +80,35 @@ class KnownRecords:
         """Return the columns of each batch of records ``bounds[k] <= row < bounds[k + 1]`` of ``addresses``, which are cut by
         ``cuts``; None where a leaf refuses one of them: for the slow way, which finds and names the record at fault."""
         batches: list[list[npt.NDArray[Any]]] = [[] for _ in bounds[1:]]
-        for cut, is_large in cuts:
-            whole = None if is_large else cut(addresses)
+        for cut, large_bytes in cuts:
+            whole = None if large_bytes else cut(addresses)
             for batch, (start, stop) in zip(batches, pairwise(bounds), strict=True):
                 column = cut(addresses[start:stop]) if whole is None else whole[start:stop]
                 if column is None:
                     return None
                 batch.append(column)
+        return batches
+
+    def defer_batches(
+        self,
+        cuts: Cuts,
+        addresses: Ints,
+        held: object,
+        bounds: Sequence[int],
+        nest: Callable[[list[npt.NDArray[Any]]], Columns],
+    ) -> list[Deferred] | None:
+        """Return what ``read_batches`` does, large columns still to be cut; None where there are none."""
+        large = [cut for cut, nbytes in cuts if nbytes]
+        if not large:
+            return None
+        row_bytes = sum(nbytes for _, nbytes in cuts)
+        small = [None if nbytes else cut(addresses) for cut, nbytes in cuts]
+        if sum(column is None for column in small) > len(large):
+            return None
+        batches = []
+        for start, stop in pairwise(bounds):
+            columns = [None if column is None else column[start:stop] for column in small]
+            batches.append(Deferred(columns, large, addresses[start:stop], held, nest, row_bytes * (stop - start)))
         return batches
 
     def _make_cuts(self, layout: Layout) -> Cuts | None:
@@ -94,7 +118,8 @@ class KnownRecords:
             field = layout.fields[leaf.key]
             if not 0 < field.nbytes <= MAX_WINDOW_BYTES:
                 return None
-            cuts.append((_cut_raw(leaf, field) if leaf.feature.stored_raw else _cut(leaf, field), field.nbytes >= LARGE_BYTES))
+            is_large = leaf.feature.stored_raw and field.nbytes >= LARGE_BYTES
+            cuts.append((_cut_raw(leaf, field) if leaf.feature.stored_raw else _cut(leaf, field), field.nbytes * is_large))
         return cuts
 
 

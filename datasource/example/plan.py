@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..columns import Columns
+from ..deferred import Deferred
 from ..errors import DecodeError
 from ..features import FeaturesDict, Leaf
 from ..laps import READ, lap
 from ..located import Located
 from ..memory import Extents
-from .known import LARGE_BYTES, KnownRecords
+from .known import LARGE_BYTES, Cuts, KnownRecords
 from .layout import Field, Layout
 from .single import SingleDecoder
 
@@ -102,6 +103,23 @@ class DecodePlan:
           where: Where the records are.
           indices: ``0 <= index < num_records``; not changed by others meanwhile.
         """
+        found = self._find_known(where, indices)
+        if found is None:
+            return None
+        known, cuts = found
+        addresses, _held = where.addresses(indices)
+        batches = known.read_batches(cuts, addresses, bounds)
+        return None if batches is None else list(map(self._nest, batches))
+
+    def defer_known(self, where: Located, indices: Ints, bounds: Sequence[int]) -> list[Deferred] | None:
+        """Return what ``decode_known`` does, large arrays still to be gathered; None where there are none, too."""
+        found = self._find_known(where, indices)
+        if found is None:
+            return None
+        known, cuts = found
+        return known.defer_batches(cuts, *where.addresses(indices), bounds, self._nest)
+
+    def _find_known(self, where: Located, indices: Ints) -> tuple[KnownRecords, Cuts] | None:
         if not self._columnar or not indices.size:
             return None
         known = self._known
@@ -110,11 +128,7 @@ class DecodePlan:
         cuts = known.find_cuts(indices)
         if cuts is None and where.slot_bits and self._learn_slots(known, where, indices):
             cuts = known.find_cuts(indices)
-        if cuts is None:
-            return None
-        addresses, _held = where.addresses(indices)
-        batches = known.read_batches(cuts, addresses, bounds)
-        return None if batches is None else list(map(self._nest, batches))
+        return None if cuts is None else (known, cuts)
 
     def note_known(self, where: Located, indices: Ints) -> None:
         """Remember which of the records, decoded just now, ``decode_known`` can read: those in place that have a layout."""
