@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import json
 import time
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..samplers import StateError
 from .batches import Batches, Ready
 from .plan import Cursor
+from .progress import Pass
 
 if TYPE_CHECKING:
     from .auto import Trial
@@ -21,7 +24,13 @@ __all__ = ["LoaderIterator"]
 
 
 class LoaderIterator(Iterator[Any]):
-    """One pass. Holds the loader; the prefetch thread holds neither."""
+    """One pass, which begins when something is first asked for: frameworks make iterators to see whether they can.
+
+    Holds the loader; the prefetch thread holds neither.
+
+    ``get_state``, ``set_state`` and ``start_prefetch`` are what Grain's iterators have, and what Orbax saves and restores with
+    ``grain.checkpoint.CheckpointSave`` and ``CheckpointRestore``.
+    """
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
@@ -32,16 +41,53 @@ class LoaderIterator(Iterator[Any]):
         self._error: Exception | None = None
         self._finished = False
         self._batches: Batches
-        self._begin()
+        self._pass: Pass
+        self._begun = False
 
-    @property
-    def begun(self) -> Cursor:
-        """How far the pass was when it began: whole epochs of it, and positions."""
-        return Cursor(self._pass.start.epoch - self._pass.anchor.first_epoch, self._pass.start.position)
+    def get_state(self) -> bytes:
+        """Return ``state_dict`` of the loader as JSON text: where this pass stands.
+
+        Raises:
+          RuntimeError: Another pass has begun after this one; see ``set_state``.
+        """
+        self._ready_for_state()
+        return json.dumps(self._loader.state_dict()).encode()
+
+    def set_state(self, state: bytes) -> None:
+        """Go on in this pass, and the loader with it, where ``get_state`` or ``state_dict`` was taken.
+
+        Raises:
+          RuntimeError: Another pass has begun after this one: a loader has one place, which is the latest pass's.
+          StateError: It is no such state, or of another stream; says what differs.
+        """
+        self._ready_for_state()
+        try:
+            state_dict = json.loads(state)
+        except ValueError as error:
+            raise StateError(f"the state of {len(state)} bytes is no JSON: {error}") from error
+        self._loader.load_state_dict(state_dict)
+
+    def start_prefetch(self) -> None:
+        """Let workers, or the prefetch thread, start before the first ``next``. May be called at any time."""
+        self._ensure_begun()
+        if self._runs is None and not (self._ready or self._converted or self._finished) and not self._open_runs():
+            self._finished = True
+
+    def _ready_for_state(self) -> None:
+        self._ensure_begun()
+        if not self._loader._progress.is_latest(self._pass):
+            raise RuntimeError("another pass over this loader has begun after this one, and the loader's place is that one's")
+
+    def _ensure_begun(self) -> None:
+        """Begin, if that was not done yet, or a state was loaded meanwhile."""
+        if not self._begun or self._loader._progress.is_stale(self._pass):
+            self._begin()
 
     def _begin(self) -> None:
         loader = self._loader
+        loader._heed_sampler()
         self._pass = loader._progress.begin()
+        self._begun = True
         self._cursor = self._pass.start
         self._drop()
         loader._go_to(self._pass.anchor)
@@ -53,8 +99,7 @@ class LoaderIterator(Iterator[Any]):
         # A batch that is there is not waited for.
         asked = None if self._ready and loader._converter is None else time.perf_counter()
         try:
-            if loader._progress.is_stale(self._pass):
-                self._begin()
+            self._ensure_begun()
             self._fill()
             if not self._converted:
                 loader._progress.finish(self._pass)

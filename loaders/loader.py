@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -13,6 +13,7 @@ from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, 
 from ..samplers.keys import seed_as_json
 from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
 from .auto import Choice, open_auto
+from .bar import BarIterator
 from .fetch import Fetcher, describe_source
 from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
 from .iterator import LoaderIterator
@@ -26,7 +27,6 @@ from .progress import Progress
 from .resume import read_state, write_state
 from .state import Place, place_of
 from .telling import LoaderStats
-from .telling.bar import with_bar
 from .telling.report import format_html, format_report
 from .telling.waiting import WaitingWarning
 from .telling.watch import Watch
@@ -47,9 +47,9 @@ __all__ = ["DataLoader"]
 class DataLoader:
     """Delivers batches of a source's examples, in an order that depends on nothing but the arguments.
 
-    Each ``for`` is one pass of ``num_epochs`` epochs; the next one goes on with the epochs after it, reshuffled. ``len`` counts
-    the batches of a pass. A thread works ahead, so that reading and decoding overlap with training. A loader is for one
-    consumer thread; it is not picklable, its source and sampler are.
+    Each ``for`` is one pass of ``num_epochs`` epochs, which begins with its first batch; the next one goes on with the epochs
+    after it, reshuffled. ``len`` counts the batches of a pass. A thread works ahead, so that reading and decoding overlap with
+    training. A loader is for one consumer thread; it is not picklable, its source and sampler are.
 
     Args:
       source: Anything with ``__len__`` and ``__getitem__(int)``; sources of this library give whole columns at once.
@@ -224,18 +224,8 @@ class DataLoader:
             )
         return self.num_epochs * self._plan.batches_per_epoch
 
-    def __iter__(self) -> Iterator[Any]:
-        if self.sampler.epoch != self._sampler_epoch:
-            # Lightning and others set the sampler's epoch, and mean the loader's.
-            self._sampler_epoch = self.sampler.epoch
-            self._progress.set_epoch(self._sampler_epoch)
-        batches = LoaderIterator(self)
-        if not self._draws_bar:
-            return batches
-        counted = self._fetcher.is_even and self.num_epochs is not None
-        begun, size = batches.begun, self._plan.batches_per_epoch
-        done = begun.epoch * size + begun.position // self.batch_size
-        return with_bar(batches, total=len(self) if counted else None, initial=done)
+    def __iter__(self) -> LoaderIterator:
+        return BarIterator(self) if self._draws_bar else LoaderIterator(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -250,7 +240,7 @@ class DataLoader:
     def state_dict(self) -> dict[str, Any]:
         """Return where the stream stands: plain JSON, under 2 kB, the same on every rank at the same step.
 
-        Counts what was delivered, whatever was read ahead; of several iterators, by the one that was made last. With the last
+        Counts what was delivered, whatever was read ahead; of several passes, by the one that began last. With the last
         batch of a pass in hand the pass is not over: resumed, it has nothing left, and the one after it is the next epoch's.
 
         Where transforms or ``on_error`` make more or fewer examples of the records, ranks come unequally far, and each has a
@@ -340,6 +330,12 @@ class DataLoader:
         else:
             span = packing.span if packing is not None and packing.span is not None else self.batch_size
             self._plan = BatchPlan(self.sampler.epoch_length, span, False, other)
+
+    def _heed_sampler(self) -> None:
+        """Take over an epoch that was set at the sampler: Lightning and others do so, and mean the loader's."""
+        if self.sampler.epoch != self._sampler_epoch:
+            self._sampler_epoch = self.sampler.epoch
+            self._progress.set_epoch(self._sampler_epoch)
 
     def _go_to(self, place: Place) -> None:
         """Get ready for a pass that begins at ``place``."""
