@@ -71,9 +71,20 @@ def unfold(
 
 
 def check_batches(
-    batch_sampler: BatchSampler | None, fetcher: Fetcher, collate_fn: Callable[[list[Any]], Any] | None, mask: str | None
+    batch_sampler: BatchSampler | None,
+    fetcher: Fetcher,
+    collate_fn: Callable[[list[Any]], Any] | None,
+    mask: str | None,
+    in_order: bool,
 ) -> None:
     """Raise where batches are to be made in two ways at once."""
+    if not in_order and not fetcher.is_even:
+        raise ValueError(
+            "in_order=False delivers batches as they are made; with Filter, FlatMap, pack or on_error='skip' each depends on "
+            "those before it. Filter the source, or use on_error='substitute'"
+        )
+    if not in_order and isinstance(batch_sampler, BucketBatchSampler):
+        raise ValueError("in_order=False counts in batches of one size, which a BucketBatchSampler's have not")
     if isinstance(batch_sampler, BucketBatchSampler) and not fetcher.is_even:
         raise ValueError(
             "batches of like length cannot be kept full with Filter, FlatMap, pack or on_error='skip'; use "
