@@ -16,6 +16,7 @@ from ..in_hand import show_in
 from ..runs import Made, RunMaker
 from ..telling.times import Times
 from ..worker_info import enter_worker
+from .alike import stack_alike
 from .arena import Arena
 from .packing import Packed, Unpacked, dump
 from .payload import Payload
@@ -116,7 +117,8 @@ def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exc
     start = time.perf_counter_ns()
     error = None if made.error is None else _make_portable(made.error, worker)
     try:
-        unpacked = Unpacked((made.batches, error), memory=space.memory, taken=space.taken)
+        batches = stack_alike(made.batches, space.allocate) or made.batches
+        unpacked = Unpacked((batches, error), memory=space.memory, taken=space.taken)
     except TypeError as refusal:
         unpacked = Unpacked(([], _make_portable(refusal, worker)))
     packed = unpacked.packed
