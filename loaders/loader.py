@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from ..datasource.source import Source
 from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
 from ..samplers.keys import seed_as_json
-from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
+from .arguments import check_batches, check_count, check_sampler, check_source, check_steps, listed, unfold
 from .auto import Choice, open_auto
 from .bar import BarIterator
 from .fetch import Fetcher, describe_source
@@ -162,6 +162,8 @@ class DataLoader:
         self._mask = None if mask is None else BatchMask(mask)
         chain = Chain(listed(transforms), seed, allow_none=collate_fn is not None)
         self._fetcher = Fetcher(source, chain, collate_fn, on_error=on_error, seed=seed)
+        if self._fetcher.is_even and not isinstance(batch_sampler, BucketBatchSampler):
+            check_steps(sampler, self.batch_size, drop_last)
         check_batches(batch_sampler, self._fetcher, collate_fn, mask, in_order)
         self.in_order = in_order
         self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
