@@ -112,7 +112,7 @@ def check_steps(sampler: Sampler, batch_size: int, drop_last: bool) -> None:
     if steps[0] != steps[1]:
         _log.warning(
             "%d records, %d ranks and batches of %d: rank 0 makes %d steps an epoch and rank %d makes %d. Where ranks take "
-            "each step together, as in DistributedDataParallel or over a JAX mesh, the others would wait for ever: give the sampler "
+            "each step together, as in DistributedDataParallel or over a JAX mesh, some would wait for ever: give the sampler "
             "tail='drop' and batch_size, or tail='pad' and the loader mask=",
             length,
             ranks,
