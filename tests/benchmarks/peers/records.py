@@ -11,7 +11,20 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CROP", "augment", "batched", "decode", "decode_jpeg", "decode_png", "examples", "fields", "stack", "windows"]
+__all__ = [
+    "CROP",
+    "DECODED",
+    "augment",
+    "batched",
+    "decode",
+    "decode_jpeg",
+    "decode_png",
+    "examples",
+    "fields",
+    "stack",
+    "window",
+    "windows",
+]
 
 CROP = 200
 
@@ -45,15 +58,20 @@ def examples(workload: str, data: Path) -> Iterator[dict[str, Any]]:
         yield example
 
 
+def window(data: Path) -> int:
+    """Return the tokens in a row of packed documents."""
+    return int(json.loads((data / "meta.json").read_text())["window"])
+
+
 def windows(data: Path) -> Iterator[np.ndarray[Any, Any]]:
     """Yield all documents end to end, cut into windows, the last one padded with 0: for peers that pack before they write."""
     tokens = np.load(data / "tokens.npy", mmap_mode="r")
-    length = json.loads((data / "meta.json").read_text())["window"]
+    length = window(data)
     for start in range(0, len(tokens), length):
-        window = np.zeros(length, np.int32)
+        row = np.zeros(length, np.int32)
         piece = tokens[start : start + length]
-        window[: len(piece)] = piece
-        yield window
+        row[: len(piece)] = piece
+        yield row
 
 
 def decode_png(data: bytes) -> np.ndarray[Any, Any]:
