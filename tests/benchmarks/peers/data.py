@@ -17,7 +17,7 @@ __all__ = ["WORKLOADS", "Arrays", "Workload", "make"]
 
 Arrays = dict[str, Any]
 #: Where the layout of these files has changed, what is in a cache is made again.
-FORMAT = 2
+FORMAT = 3
 CLASSES = 10
 WINDOW = 2048
 
@@ -28,6 +28,7 @@ class Workload:
 
     Attributes:
       fields: The fields that a peer must deliver and that are checked, each with its dtype.
+      shards: How many files peers write it to, where they choose.
       cold: Whether the files are dropped from the page cache before each epoch.
     """
 
@@ -38,6 +39,7 @@ class Workload:
     build: Callable[[int, np.random.Generator], Arrays]
     fields: Mapping[str, str]
     pad: int | None = None
+    shards: int = 4
     cold: bool = False
 
 
@@ -69,6 +71,7 @@ def make(key: str, into: Path, count: int | None = None) -> Path:
         "batch_size": workload.batch_size,
         "epoch_records": count if workload.pad is None else -(-tally.records // WINDOW),
         "window": WINDOW,
+        "shards": min(workload.shards, count),
         "cold": workload.cold,
         "fields": dict(workload.fields),
         "classes": CLASSES,
@@ -165,11 +168,12 @@ WORKLOADS = {
     each.key: each
     for each in [
         Workload("a", "28 x 28 uint8 images and labels, batches of 128", 60_000, 128, _digits, _IMAGES),
-        Workload("b", "the same as PNG in a TFDS directory", 60_000, 128, _digits, _IMAGES),
+        Workload("b", "as (a), 20,000 of them, as PNG in a TFDS directory", 20_000, 128, _digits, _IMAGES),
         Workload("c", "224 x 224 JPEG, random crop and flip, float32, batches of 64", 2_048, 64, _photographs, {"label": "int64"}),
         Workload("d", "documents packed into windows of 2,048 tokens, batches of 8", 20_000, 8, _documents, {"tokens": "int32"}, 0),
         Workload("e", "17 mixed columns, batches of 256", 50_000, 256, _table, _COLUMNS),
         Workload("f", "records of 100 kB, nothing in the page cache, batches of 32", 2_000, 32, _blobs,
                  {"blob": "uint8", "label": "int64"}, cold=True),
+        Workload("j", "as (a), in 1,000 shards", 60_000, 128, _digits, _IMAGES, shards=1000),
     ]
 }  # fmt: skip

@@ -41,7 +41,7 @@ def augment(example: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]
 class Feed:
     """A loader whose passes are the epochs; they advance by themselves."""
 
-    def __init__(self, source: arrayfeed.Source[Any], options: dict[str, Any]) -> None:
+    def __init__(self, source: arrayfeed.ExampleDataSource, options: dict[str, Any]) -> None:
         self._source = source
         self._loader = arrayfeed.DataLoader(source, **options)
 
