@@ -10,6 +10,7 @@ The questions, each a line of JSON:
     {"do": "first"}                     open and take one batch; for whoever measures from the start of the process
     {"do": "check"}                     one whole epoch, untimed: records, checksum, largest class's share of a batch
     {"do": "batches", "count": 200}     take so many, for whoever weighs the process meanwhile
+    {"do": "resume", "records": n, "position": p}   load a state and take a batch, over a source that reads nothing
     {"do": "epochs", "limit_s": 1.5,    epochs until the time is up, at least one: seconds of each, processor's seconds a record
      "fresh": true}                     after opening anew, and then only the first epoch
 
@@ -134,6 +135,12 @@ class Subject:
             if taken == before:
                 raise RuntimeError("an epoch without a batch")
         return {"batches": taken}
+
+    def resume(self, records: int, position: int) -> dict[str, Any]:
+        """Load a state in the middle of an epoch over a source that reads nothing, and take one batch."""
+        start = time.perf_counter()
+        next(self._module.resume(records, position, self._options["batch_size"]))
+        return {"seconds": time.perf_counter() - start}
 
     def _iterate(self, fresh: bool = False) -> Iterator[dict[str, Any]]:
         if fresh:

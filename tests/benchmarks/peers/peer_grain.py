@@ -6,6 +6,7 @@ two workers without reader threads, which was the fastest on two cores.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,3 +70,13 @@ class Loader:
 def open(workload: str, data: Path, prepared: Path, config: str, *, batch_size: int, workers: int, seed: int) -> Loader:
     source = grain.ArrayRecordDataSource(raw_records.paths(prepared))
     return Loader(source, raw_records.Parse(workload, data), CONFIGS[config], batch_size, workers, seed)
+
+
+def resume(records: int, position: int, batch_size: int) -> Iterator[Any]:
+    """Return batches from ``position`` on, by a state that says so."""
+    order = grain.IndexSampler(records, shard_options=grain.NoSharding(), shuffle=True, num_epochs=1, seed=3)
+    source = grain.RangeDataSource(0, records, 1)
+    iterator: Any = iter(grain.DataLoader(data_source=source, sampler=order, operations=[grain.Batch(batch_size)]))
+    state = json.loads(iterator.get_state())
+    iterator.set_state(json.dumps({**state, "last_seen_indices": {"0": position - 1}}).encode())
+    return iter(iterator)

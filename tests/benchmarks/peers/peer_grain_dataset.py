@@ -60,3 +60,10 @@ def open(workload: str, data: Path, prepared: Path, config: str, *, batch_size: 
     source = grain.ArrayRecordDataSource(raw_records.paths(prepared))
     window = json.loads((data / "meta.json").read_text())["window"] if workload == "d" else None
     return Pipeline(source, raw_records.Parse(workload, data), CONFIGS[config], batch_size, workers, seed, window)
+
+
+def resume(records: int, position: int, batch_size: int) -> Iterator[Any]:
+    """Return batches from ``position`` on, by a state that says so."""
+    iterator: Any = iter(grain.MapDataset.range(records).shuffle(seed=3).batch(batch_size).to_iter_dataset())
+    iterator.set_state({"next_index": position // batch_size})
+    return iter(iterator)

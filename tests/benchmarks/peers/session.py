@@ -15,7 +15,7 @@ from typing import Any, Self
 
 __all__ = ["PeerError", "Session", "library_path"]
 
-BENCHMARKS = Path(__file__).parents[1]
+BENCHMARKS = Path(__file__).resolve().parents[1]
 ROOT = BENCHMARKS.parents[1]
 
 
