@@ -19,8 +19,8 @@ class Deferred:
     """A batch that ``make`` gives, once. What it reads was checked and touched before: it takes as long as copying it.
 
     Batches that are made some time before they are used leave the processor's second-level cache for the next ones, and their
-    memory comes back cold: 20 of 100 kB take 1.7 times as long to gather together as one by one, each when the one before it was
-    let go of.
+    memory comes back cold: 20 of 100 kB take 1.7 times as long to gather together as one by one, each when the one before it
+    was let go of.
 
     Args:
       columns: Those that there are; None where one is cut.

@@ -171,7 +171,7 @@ class IndexedRecords:
         return None if found is None else (indices, found)
 
     def check(self, slots: Ints, open_shard: OpenShard) -> None:
-        """Find out of ``slots``, each of which is named once, in ascending order, whether they are sound, where it is unknown."""
+        """Find out of ``slots``, once each and ascending, whether they are sound, where that is not known yet."""
         slots = slots[self._slots[slots] == _UNKNOWN]
         if not slots.size:
             return

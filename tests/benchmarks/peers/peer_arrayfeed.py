@@ -1,0 +1,95 @@
+"""arrayfeed itself, over the ArrayRecord directory that it wrote: in process, and with workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import arrayfeed
+
+NAME = "arrayfeed"
+CONFIGS: dict[str, dict[str, Any]] = {"default": {}, "workers": {}}
+WORKLOADS = set("abcdef")
+SKIPPED: dict[str, str] = {}
+CROP = 200
+
+
+def version() -> str:
+    from importlib.metadata import version
+
+    return version("arrayfeed")
+
+
+def prepare(workload: str, data: Path, into: Path) -> None:
+    """Nothing to write: ``data/arrayfeed`` is there, and other peers read it, too."""
+
+
+def augment(example: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Crop to 200 x 200 at random, flip half of them, and turn to float32 in 0 to 1."""
+    image = example["image"]
+    top, left, flipped = rng.integers((image.shape[0] - CROP + 1, image.shape[1] - CROP + 1, 2))
+    crop = image[top : top + CROP, left : left + CROP]
+    if flipped:
+        crop = crop[:, ::-1]
+    return {**example, "image": np.multiply(crop, np.float32(1 / 255), dtype=np.float32)}
+
+
+class Feed:
+    """A loader whose passes are the epochs; they advance by themselves."""
+
+    def __init__(self, source: arrayfeed.ExampleDataSource, options: dict[str, Any]) -> None:
+        self._source = source
+        self._loader = arrayfeed.DataLoader(source, **options)
+
+    def epoch(self, number: int) -> Iterator[dict[str, Any]]:
+        return iter(self._loader)
+
+    def stats(self) -> arrayfeed.LoaderStats:
+        return self._loader.stats()
+
+    def close(self) -> None:
+        self._loader.close()
+        self._source.close()
+
+
+def open(workload: str, data: Path, prepared: Path, config: str, *, batch_size: int, workers: int, seed: int) -> Feed:
+    source = arrayfeed.open(data / "arrayfeed", split="train")
+    options: dict[str, Any] = {"batch_size": batch_size, "shuffle": True, "seed": seed}
+    if config == "workers":
+        options["num_workers"] = workers
+    if config == "alone":  # for a profile
+        options["prefetch_factor"] = 0
+    if workload == "c":
+        options["transforms"] = arrayfeed.RandomMap(augment)
+    if workload == "d":
+        options["transforms"] = arrayfeed.pack(json.loads((data / "meta.json").read_text())["window"], strategy="concat")
+    return Feed(source, options)
+
+
+class Numbers:
+    """A source whose examples are their own indices: nothing is read."""
+
+    fingerprint = "numbers"
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return self._records
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def read_batch(self, indices: Any) -> dict[str, Any]:
+        return {"label": np.asarray(indices)}
+
+
+def resume(records: int, position: int, batch_size: int) -> Iterator[Any]:
+    """Return batches from ``position`` on, by a state that says so."""
+    loader = arrayfeed.DataLoader(Numbers(records), batch_size=batch_size, shuffle=True, seed=3)  # type: ignore[arg-type]
+    loader.load_state_dict({**loader.state_dict(), "position": position})
+    return iter(loader)
