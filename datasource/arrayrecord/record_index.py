@@ -20,7 +20,8 @@ Where every record of every shard has ``size`` bytes, chunk k begins at ``first 
 ``starts`` and ``sizes`` are left out. Where not ``plain``, records are compressed, and ``places`` is left out. ``crc32c``
 covers a shard's parts of all arrays but ``places``, which follow from the others; ``signature`` is a digest of the headers of
 its first chunk, its last and its footer, each of which holds a hash of its chunk: a shard written anew has others, even where
-its records are as long. Version 1 had ``starts``, ``sizes`` and ``checksums`` alone; it is read as well, but the first reads take longer.
+its records are as long. Version 1 had ``starts``, ``sizes`` and ``checksums`` alone; it is read as well, but the first reads
+take longer.
 """
 
 from __future__ import annotations
