@@ -48,7 +48,8 @@ class ArrayRecordDataSource(RecordSource):
     Args:
       paths: A path, a glob, ``prefix@4``, or a list of them, each with ``[start:end]`` or without; see ``expand_paths``.
       io: ``"mmap"`` copies nothing, but a file that is cut short while mapped ends the process with SIGBUS. ``"pread"``
-        raises then; choose it on network file systems.
+        raises then; choose it on network file systems, and where pages of mapped files are counted as a process's memory
+        (they belong to the system's cache, which takes them back when memory is short).
       check: Headers, lengths and codecs are always checked. ``"hash"`` also compares the two HighwayHash-64 of every chunk
         that is read: no damaged byte gets through. An index and ``"crc"`` do that for next to nothing; the hashes take 0.2 ms
         for a record of 800 bytes read alone, 1.2 ms for 10 kB, in batches of 128 a seventh of that.

@@ -65,9 +65,8 @@ class KnownRecords:
 
     def unknown_slots(self, indices: Ints) -> Ints:
         """Return the slots of records of which nothing is known, each once."""
-        slots = np.unique(indices >> self.slot_bits)
-        unknown: Ints = slots[self._number_of[slots] == 0]
-        return unknown
+        slots = indices >> self.slot_bits
+        return np.unique(slots[self._number_of[slots] == 0])
 
     def find_cuts(self, indices: Ints) -> Cuts | None:
         """Return how records are cut, at least one; None unless all are known and of one layout."""

@@ -150,7 +150,8 @@ class DecodePlan:
             return False
         of_slot = members[0] >> where.slot_bits
         numbers = self._match(members[1], few=0)
-        slots, starts = np.unique(of_slot, return_index=True)
+        starts = np.flatnonzero(np.diff(of_slot, prepend=-1))  # they come slot by slot
+        slots = of_slot[starts]
         lowest, highest = np.minimum.reduceat(numbers, starts), np.maximum.reduceat(numbers, starts)
         known.learn(slots << where.slot_bits, np.where(lowest == highest, lowest, _NO_LAYOUT))
         return True
