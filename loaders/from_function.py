@@ -30,6 +30,7 @@ class FunctionOptions(TypedDict, total=False):
     num_workers: int | Literal["auto"]
     worker_type: WorkerType
     prefetch_factor: int
+    in_order: bool
     multiprocessing_context: StartMethod | None
     worker_init_fn: Callable[[int], None] | None
     timeout: float

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..samplers import StateError
 from .batches import Batches, Ready
-from .plan import Cursor
+from .plan import Cursor, Run
 from .progress import Pass
 
 if TYPE_CHECKING:
@@ -127,10 +127,10 @@ class LoaderIterator(Iterator[Any]):
             first = not self._converted
             if not self._ready and not ((first or (self._runs is not None and self._runs.ready)) and self._refill()):
                 return
-            batch, cursor, rows = self._ready[0]
+            batch, cursor, rows, stop = self._ready[0]
             try:
                 if loader._mask is not None:
-                    batch = loader._mask.add(batch, self._order.counts(cursor.epoch, cursor.position - rows, cursor.position))
+                    batch = loader._mask.add(batch, self._order.counts(cursor.epoch, stop - rows, stop))
                 if loader._converter is not None:
                     start = time.perf_counter_ns()
                     batch = loader._converter.start(batch)
@@ -140,7 +140,7 @@ class LoaderIterator(Iterator[Any]):
                     raise
                 return  # not yet its turn
             self._ready.popleft()
-            self._converted.append(Ready(batch, cursor, rows))
+            self._converted.append(Ready(batch, cursor, rows, stop))
 
     def _refill(self) -> bool:
         """Get the next batches, at least one; return False if there are none left. Raises what stands in the way."""
@@ -169,11 +169,15 @@ class LoaderIterator(Iterator[Any]):
             if ready:
                 self._fetched = ready[-1].cursor
                 self._ready.extend(ready)
-            if made.run.ends_epoch and made.run.epoch + 1 == self._pass.end_epoch and self._error is None:
+            if self._error is None and made.run.epoch + 1 == self._pass.end_epoch and self._ends_epoch(made.run):
                 # What comes now is the next pass's.
                 self._workers.keep(self._runs, Cursor(self._pass.end_epoch, 0))
                 self._runs, self._finished = None, True
         return True
+
+    def _ends_epoch(self, run: Run) -> bool:
+        """Whether nothing of its epoch comes after a run."""
+        return run.ends_epoch if self._loader.in_order else self._plan.normalise(self._fetched).epoch > run.epoch
 
     def _open_runs(self) -> bool:
         """Begin to make what is not delivered yet; return False if there is nothing."""
@@ -190,6 +194,7 @@ class LoaderIterator(Iterator[Any]):
             drop_last=loader.drop_last,
             begun=self._order.begun() | ({(start.epoch, start.position): start.outputs} if start.outputs else {}),
             endless=self._pass.end_epoch is None,
+            start=None if loader.in_order else start,
         )
         self._runs = self._workers.open(start, end_epoch, partial(self._plan.cut, start))
         return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from ..datasource.source import Source
 from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
 from ..samplers.keys import seed_as_json
-from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
+from .arguments import check_batches, check_count, check_sampler, check_source, check_steps, listed, unfold
 from .auto import Choice, open_auto
 from .bar import BarIterator
 from .fetch import Fetcher, describe_source
@@ -21,7 +21,7 @@ from .leftover import Leftover
 from .mask import BatchMask
 from .order import Order
 from .output import Output, OutputOptions
-from .pace import BucketPace, EvenPace, OwnPace, Pace
+from .pace import BucketPace, EvenPace, LoosePace, OwnPace, Pace
 from .plan import BatchPlan, SpanPlan
 from .progress import Progress
 from .resume import read_state, write_state
@@ -78,6 +78,10 @@ class DataLoader:
       multiprocessing_context: How processes are started. ``"forkserver"``, the default, forks them from a clean process that
         has one thread; ``"spawn"`` starts an interpreter for each; ``"fork"`` needs nothing to be picklable, and is unsafe
         once this process has threads.
+      in_order: False delivers an epoch's batches as workers get done with them, so that nobody waits for a slow one: the same
+        batches with the same random numbers, in an order that is another each time. State is exact to the batch all the same,
+        but ranks have each their own, as with a ``Filter``; it loads on the same rank, or merged anywhere. Not with transforms
+        that make more or fewer examples of a record, nor a ``BucketBatchSampler``.
       worker_init_fn: Called in each worker process with its number, before its first batch.
       timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
@@ -124,6 +128,7 @@ class DataLoader:
         num_workers: int | Literal["auto"] = 0,
         worker_type: WorkerType = "process",
         prefetch_factor: int = 2,
+        in_order: bool = True,
         multiprocessing_context: StartMethod | None = None,
         worker_init_fn: Callable[[int], None] | None = None,
         timeout: float = 0,
@@ -157,7 +162,10 @@ class DataLoader:
         self._mask = None if mask is None else BatchMask(mask)
         chain = Chain(listed(transforms), seed, allow_none=collate_fn is not None)
         self._fetcher = Fetcher(source, chain, collate_fn, on_error=on_error, seed=seed)
-        check_batches(batch_sampler, self._fetcher, collate_fn, mask)
+        if self._fetcher.is_even and not isinstance(batch_sampler, BucketBatchSampler):
+            check_steps(sampler, self.batch_size, drop_last)
+        check_batches(batch_sampler, self._fetcher, collate_fn, mask, in_order)
+        self.in_order = in_order
         self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
         self._faults = FaultList(None if max_errors is None else check_count("max_errors", max_errors, at_least=0))
         self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
@@ -174,6 +182,7 @@ class DataLoader:
             timeout_s=timeout,
             pin_memory=pin_memory,
             seed=seed,
+            in_order=in_order,
         )
         if count is None:
             choice = Choice(self._watch, "thread" if worker_type == "thread" else None)
@@ -244,7 +253,8 @@ class DataLoader:
         batch of a pass in hand the pass is not over: resumed, it has nothing left, and the one after it is the next epoch's.
 
         Where transforms or ``on_error`` make more or fewer examples of the records, ranks come unequally far, and each has a
-        state of its own: that loads on the same rank of as many; for another number of them, see ``merge_states``.
+        state of its own, and so it is with ``in_order=False``: that loads on the same rank of as many; for another number of
+        them, see ``merge_states``.
         """
         return write_state(self._progress.place, self.dataset, self.sampler, self._seed)
 
@@ -314,6 +324,8 @@ class DataLoader:
         if isinstance(self.batch_sampler, BucketBatchSampler):
             lanes = getattr(sampler, "lanes", shard.count)
             return BucketPace(shard, length, lanes == shard.count)
+        if not self.in_order:
+            return LoosePace(shard, self.batch_size, length)
         return EvenPace(shard, self.batch_size, length, getattr(sampler, "tail", "uneven"))
 
     def _set_order(self, left: tuple[int, Leftover] | None) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...datasource.tasks import count_cpus
+from ...datasource.processors import count_cpus
 from ..telling.watch import Watch
 from ..workers import WorkerType
 

@@ -9,6 +9,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..errors import WorkerError
 from ..in_hand import show_in
 from ..runs import Made, RunMaker
@@ -79,6 +81,7 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
             sys.modules["cv2"].setNumThreads(1)
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)
+        _reseed()
         enter_worker(info := payload.describe(worker))
         if payload.worker_init_fn is not None:
             payload.worker_init_fn(worker)
@@ -89,6 +92,16 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
             "worker_init_fn; a module that only this process can import is a usual cause"
         )
         return error
+
+
+def _reseed() -> None:
+    """Let the libraries' own generators begin anew: forked workers have inherited one state, and would all draw the same.
+
+    From the system's entropy, as which worker makes which batch is chance anyway; ``random`` does so by itself.
+    """
+    np.random.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].default_generator.seed()
 
 
 def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exception) -> Result:

@@ -53,6 +53,7 @@ class Workers:
         and ``pin_memory`` of ``DataLoader``.
       seed: What workers' own seeds come from.
       divides: Whether the first batch of a pass may be made in parts.
+      in_order: Whether runs come in order, or as they are done, within an epoch.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -74,6 +75,7 @@ class Workers:
         pin_memory: bool = False,
         seed: int = 0,
         divides: bool = True,
+        in_order: bool = True,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
@@ -87,7 +89,8 @@ class Workers:
         self._timeout_s = timeout_s
         self._pin_memory = pin_memory
         self._seed = seed
-        self._divides = divides and count > 1 and fetcher.is_divisible
+        self._in_order = in_order
+        self._divides = divides and in_order and count > 1 and fetcher.is_divisible
         self._pool: WorkerPool | None = None
         self._ended = False
         self._kept: tuple[Cursor, Passing] | None = None
@@ -137,7 +140,8 @@ class Workers:
     def _open_threads(self, runs: Iterator[Run], makers: list[RunMaker]) -> Passing:
         works = [maker.make for maker in makers]
         if not self._divides:
-            return ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
+            group = None if self._in_order else _epoch_of
+            return ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s, group=group)
         first, parts, runs = divide_first(runs, self._count)
         by_all = ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
         return PartedPass(by_all, first, parts, RunMaker(self._fetcher, self._order).make)
@@ -148,7 +152,7 @@ class Workers:
         pool = self._open_pool()
         runs = cut(pool.max_batches)
         if not self._divides or 0 < pool.seconds_per_batch < _WORTH_DIVIDING_S:
-            return WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
+            return WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s, in_order=self._in_order)
         first, parts, runs = divide_first(runs, self._count)
         by_all = WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
         return PartedPass(by_all, first, parts, by_all.make)
@@ -206,6 +210,10 @@ class Workers:
 
     def _make_payload(self) -> Payload:
         return Payload(self._fetcher, self._order, self._init, self._count, self._seed)
+
+
+def _epoch_of(run: Run) -> int:
+    return run.epoch
 
 
 def _describe_limit() -> str:

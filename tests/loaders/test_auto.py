@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from arrayfeed import DataLoader
-from arrayfeed.datasource.tasks import count_cpus
+from arrayfeed.datasource.processors import count_cpus
 from arrayfeed.loaders.auto import HERE, Choice, Way, count_threads, count_workers
 from arrayfeed.loaders.telling.watch import Watch
 from support.loading import Listed, numbers_in
