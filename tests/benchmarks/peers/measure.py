@@ -3,11 +3,14 @@
     PYTHONPATH=tests/benchmarks python -m peers.measure numpy a CACHE/a-60000 PREPARED default 128 0
 
 The arguments: peer, workload, the folder of the data and that of the peer's own format, configuration, batch size, workers.
+With the peer alone it says what that can do, as JSON, and ends.
 The questions, each a line of JSON:
 
     {"do": "prepare"}                   write the peer's own format; seconds, bytes
     {"do": "first"}                     open and take one batch; for whoever measures from the start of the process
     {"do": "check"}                     one whole epoch, untimed: records, checksum, largest class's share of a batch
+    {"do": "batches", "count": 200}     take so many, for whoever weighs the process meanwhile
+    {"do": "resume", "records": n, "position": p}   load a state and take a batch, over a source that reads nothing
     {"do": "epochs", "limit_s": 1.5,    epochs until the time is up, at least one: seconds of each, processor's seconds a record
      "fresh": true}                     after opening anew, and then only the first epoch
 
@@ -67,12 +70,14 @@ class Subject:
 
         meta = self._meta
         tally = Tally(meta["fields"], classes=meta["classes"], labels=meta["labels"], pad=meta["pad"])
+        unchecked = self._workload in getattr(self._module, "UNCHECKED", ())
         for batch in self._iterate():
-            tally.add(batch)
+            if not unchecked:
+                tally.add(batch)
         return {
             "records": tally.records,
             "missing": meta["records"] - tally.records,
-            "complete": (tally.records, tally.checksum) == (meta["records"], meta["checksum"]),
+            "complete": None if unchecked else (tally.records, tally.checksum) == (meta["records"], meta["checksum"]),
             "largest_share": tally.largest_share,
         }
 
@@ -96,7 +101,7 @@ class Subject:
                 records += _size(batch)
                 if not first:
                     first, after_s = records, time.perf_counter() - start
-                if time.perf_counter() > start + limit_s and records < expected:
+                if time.perf_counter() > start + after_s + limit_s and records < expected:
                     whole = False
                     break
             took = time.perf_counter() - start
@@ -118,6 +123,25 @@ class Subject:
             "cpu_s": cpu_s,
         }
 
+    def batches(self, count: int) -> dict[str, Any]:
+        """Take so many batches, of several epochs where it takes that, for whoever weighs the process meanwhile."""
+        taken = 0
+        while taken < count:
+            before, batches = taken, self._iterate()
+            for _ in batches:
+                taken += 1
+                if taken == count:
+                    break
+            if taken == before:
+                raise RuntimeError("an epoch without a batch")
+        return {"batches": taken}
+
+    def resume(self, records: int, position: int) -> dict[str, Any]:
+        """Load a state in the middle of an epoch over a source that reads nothing, and take one batch."""
+        start = time.perf_counter()
+        next(self._module.resume(records, position, self._options["batch_size"]))
+        return {"seconds": time.perf_counter() - start}
+
     def _iterate(self, fresh: bool = False) -> Iterator[dict[str, Any]]:
         if fresh:
             self._shut()
@@ -131,6 +155,18 @@ class Subject:
     def _shut(self) -> None:
         _close(self._opened)
         self._opened = None
+
+
+def _describe(peer: str) -> dict[str, Any]:
+    module = importlib.import_module(f"{__package__}.peer_{peer}")
+    return {
+        "name": module.NAME,
+        "configs": list(module.CONFIGS),
+        "workloads": sorted(module.WORKLOADS),
+        "skipped": module.SKIPPED,
+        "about": (module.__doc__ or "").strip(),
+        "version": module.version(),
+    }
 
 
 def _size(batch: dict[str, Any]) -> int:
@@ -181,6 +217,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a peer prints is no answer
     try:
+        if len(sys.argv) == 2:
+            print(json.dumps(_describe(sys.argv[1])), file=answers, flush=True)
+            return
         subject = Subject(*sys.argv[1:])
     except Exception as error:
         print(json.dumps({"failed": f"{type(error).__name__}: {error}"}), file=answers, flush=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from benchmarks.peers.data import WORKLOADS, make
 from benchmarks.peers.directory import write_directory
 from benchmarks.peers.session import Session
