@@ -11,7 +11,7 @@ The questions, each a line of JSON:
     {"do": "check"}                     one whole epoch, untimed: records, checksum, largest class's share of a batch
     {"do": "batches", "count": 200}     take so many, for whoever weighs the process meanwhile
     {"do": "resume", "records": n, "position": p}   load a state and take a batch, over a source that reads nothing
-    {"do": "epochs", "limit_s": 1.5,    epochs until the time is up, at least one: seconds of each, processor's seconds a record
+    {"do": "epochs", "limit_s": 1.5,    epochs until the time is up, at least one: records/s, processor's seconds, ...
      "fresh": true}                     after opening anew, and then only the first epoch
 
 Runs wherever the peer is installed, so it imports the standard library, NumPy and the peer only.
@@ -86,15 +86,16 @@ class Subject:
         batch; what was made ahead by then is not seen, so the estimate errs in the peer's favour.
         """
         expected = self._meta["epoch_records"]
-        end = time.perf_counter() + limit_s
+        if self._meta["cold"]:
+            self._shut()
+            _drop_from_cache(self._data, self._prepared)
+        cpu_before, end = _cpu_seconds(), time.perf_counter() + limit_s
         seconds: list[float] = []
         first_s: list[float] = []
-        counted, whole, cpu_s = 0, True, 0.0
+        counted, whole = 0, True
+        # One right after the other: what a peer makes ahead of its next epoch, it makes in the time of this one.
         while not seconds or (time.perf_counter() + seconds[-1] < end and not fresh):
-            if self._meta["cold"]:
-                self._shut()
-                _drop_from_cache(self._data, self._prepared)
-            cpu_before, start = _cpu_seconds(), time.perf_counter()
+            start = time.perf_counter()
             batches = self._iterate(fresh)
             records = first = 0
             for batch in batches:
@@ -105,8 +106,8 @@ class Subject:
                     whole = False
                     break
             took = time.perf_counter() - start
-            cpu_s += _cpu_seconds() - cpu_before
-            _close(batches)
+            if not whole:
+                _close(batches)
             counted += records
             if not whole and records > first:
                 took = after_s + (took - after_s) / (records - first) * (expected - first)
@@ -115,12 +116,13 @@ class Subject:
             seconds.append(took)
             first_s.append(after_s)
         return {
-            "seconds": seconds,
-            "first_s": first_s,
-            "records": counted,
-            "epoch_records": expected,
+            "epochs": len(seconds),
+            "epoch_s": sum(seconds) / len(seconds),
+            "first_s": first_s[0],
+            "rate": expected * len(seconds) / sum(seconds),
             "whole": whole,
-            "cpu_s": cpu_s,
+            "records": counted,
+            "cpu_s": _cpu_seconds() - cpu_before,
         }
 
     def batches(self, count: int) -> dict[str, Any]:

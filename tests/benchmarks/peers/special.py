@@ -140,7 +140,7 @@ def resuming(options: Settings, peers: list[str]) -> dict[str, Any]:
 
 
 def growth(options: Settings, peers: list[str]) -> dict[str, Any]:
-    """Records/s by records, batch size, workers and record size, each for a few peers; warm."""
+    """Seconds a record, by records, batch size, workers and record size, each for a few peers; files in the page cache."""
     ours = [("arrayfeed", "default"), ("arrayfeed", "workers")]
     bound, theirs = ("numpy", "default"), [("torch", "workers"), ("grain_dataset", "workers, no threads")]
     cases = []
@@ -168,8 +168,7 @@ def growth(options: Settings, peers: list[str]) -> dict[str, Any]:
                 session.ask("prepare", timeout_s=600)
                 session.ask("epochs", limit_s=0.3)
                 for _ in range(3):
-                    told = session.ask("epochs", limit_s=0.4)
-                    case.told["seconds"] += [seconds / told["epoch_records"] for seconds in told["seconds"]]
+                    case.told["seconds"].append(1 / session.ask("epochs", limit_s=0.4)["rate"])
         except PeerError as error:
             case.told["failed"] = str(error)[:300]
     return {"rows": [case.told for case in cases]}
