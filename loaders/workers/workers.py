@@ -120,7 +120,9 @@ class Workers:
             return self._open_processes(cut)
         payload = self._make_payload()
         infos = [payload.describe(worker) for worker in range(self._count)]
-        makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [RunMaker(self._fetcher, self._order)]
+        makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [
+            RunMaker(self._fetcher, self._order, defers=True)
+        ]
         runs = cut(makers[0].max_batches)
         if self._count:
             return self._open_threads(runs, makers)

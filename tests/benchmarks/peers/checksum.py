@@ -16,8 +16,8 @@ class Tally:
     """Adds up records: how many, the sum of their hashes modulo 2**64, and how mixed the batches were.
 
     Args:
-      fields: The fields that count, each with its NumPy dtype: what a batch has is cast to it first.
-      classes: How many equal runs of labels a class is made of; a label ``l`` of ``count`` is in class ``l * classes // count``.
+      fields: The fields that count, each with its NumPy dtype, to which a batch is cast first.
+      classes: How many equal runs of labels a class is made of; a label ``l`` of ``n`` is in class ``l * classes // n``.
       pad: In packed rows, the value of places that hold nothing; each value in them is a record then.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,11 @@ import numpy as np
 
 from .checksum import Tally
 
-__all__ = ["WORKLOADS", "Arrays", "Workload", "make"]
+__all__ = ["GROWING", "WORKLOADS", "Arrays", "Workload", "make"]
 
 Arrays = dict[str, Any]
 #: Where the layout of these files has changed, what is in a cache is made again.
-FORMAT = 2
+FORMAT = 3
 CLASSES = 10
 WINDOW = 2048
 
@@ -28,6 +29,7 @@ class Workload:
 
     Attributes:
       fields: The fields that a peer must deliver and that are checked, each with its dtype.
+      shards: How many files peers write it to, where they choose.
       cold: Whether the files are dropped from the page cache before each epoch.
     """
 
@@ -38,6 +40,7 @@ class Workload:
     build: Callable[[int, np.random.Generator], Arrays]
     fields: Mapping[str, str]
     pad: int | None = None
+    shards: int = 4
     cold: bool = False
 
 
@@ -47,7 +50,7 @@ def make(key: str, into: Path, count: int | None = None) -> Path:
     Args:
       count: So many records, if not the workload's own number of them.
     """
-    workload = WORKLOADS[key]
+    workload = {**WORKLOADS, **GROWING}[key]
     count = workload.count if count is None else count
     folder = into / f"{key}-{count}"
     meta = folder / "meta.json"
@@ -55,7 +58,7 @@ def make(key: str, into: Path, count: int | None = None) -> Path:
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    arrays = workload.build(count, np.random.default_rng([ord(key), count]))
+    arrays = workload.build(count, np.random.default_rng([zlib.crc32(key.encode()), count]))
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     tally = new_tally(workload, labels := int(arrays["label"].max()) + 1 if "label" in arrays else 1)
@@ -69,6 +72,7 @@ def make(key: str, into: Path, count: int | None = None) -> Path:
         "batch_size": workload.batch_size,
         "epoch_records": count if workload.pad is None else -(-tally.records // WINDOW),
         "window": WINDOW,
+        "shards": min(workload.shards, count),
         "cold": workload.cold,
         "fields": dict(workload.fields),
         "classes": CLASSES,
@@ -150,9 +154,18 @@ def _table(count: int, rng: np.random.Generator) -> Arrays:
     }
 
 
-def _blobs(count: int, rng: np.random.Generator) -> Arrays:
-    """Records of 100,000 random bytes; the label is the record's number."""
-    return {"blob": rng.integers(0, 256, (count, 100_000), dtype=np.uint8), "label": np.arange(count)}
+def _small(count: int, rng: np.random.Generator) -> Arrays:
+    """Records of 16 bytes and a number."""
+    return {"x": np.arange(count * 16, dtype=np.uint32).astype(np.uint8).reshape(count, 16), "label": np.arange(count)}
+
+
+def _sized(size: int) -> Callable[[int, np.random.Generator], Arrays]:
+    """Return what makes records of ``size`` random bytes."""
+
+    def build(count: int, rng: np.random.Generator) -> Arrays:
+        return {"blob": rng.integers(0, 256, (count, size), dtype=np.uint8), "label": np.arange(count)}
+
+    return build
 
 
 def _offsets(lengths: Any) -> Any:
@@ -160,16 +173,20 @@ def _offsets(lengths: Any) -> Any:
 
 
 _IMAGES = {"image": "uint8", "label": "int64"}
+_BLOBS = {"blob": "uint8", "label": "int64"}
 _COLUMNS = {name: array.dtype.str for name, array in _table(16, np.random.default_rng(0)).items()}
-WORKLOADS = {
-    each.key: each
-    for each in [
-        Workload("a", "28 x 28 uint8 images and labels, batches of 128", 60_000, 128, _digits, _IMAGES),
-        Workload("b", "the same as PNG in a TFDS directory", 60_000, 128, _digits, _IMAGES),
-        Workload("c", "224 x 224 JPEG, random crop and flip, float32, batches of 64", 2_048, 64, _photographs, {"label": "int64"}),
-        Workload("d", "documents packed into windows of 2,048 tokens, batches of 8", 20_000, 8, _documents, {"tokens": "int32"}, 0),
-        Workload("e", "17 mixed columns, batches of 256", 50_000, 256, _table, _COLUMNS),
-        Workload("f", "records of 100 kB, nothing in the page cache, batches of 32", 2_000, 32, _blobs,
-                 {"blob": "uint8", "label": "int64"}, cold=True),
-    ]
-}  # fmt: skip
+_LIST = [
+    Workload("a", "28 x 28 uint8 images and labels, batches of 128", 60_000, 128, _digits, _IMAGES),
+    Workload("b", "as (a), 20,000 of them, as PNG in a TFDS directory", 20_000, 128, _digits, _IMAGES),
+    Workload("c", "224 x 224 JPEG, random crop and flip, to float32, batches of 64", 2_048, 64, _photographs, {"label": "int64"}),
+    Workload("d", "documents packed into windows of 2,048 tokens, batches of 8", 20_000, 8, _documents, {"tokens": "int32"}, pad=0),
+    Workload("e", "17 mixed columns, batches of 256", 50_000, 256, _table, _COLUMNS),
+    Workload("f", "records of 100 kB, not in the page cache, batches of 32", 2_000, 32, _sized(100_000), _BLOBS, cold=True),
+    Workload("j", "as (a), in 1,000 shards", 60_000, 128, _digits, _IMAGES, shards=1000),
+]
+WORKLOADS = {each.key: each for each in _LIST}
+#: Those that growth is shown with: very small records, and records of so many bytes, 50 MB altogether.
+GROWING = {"h": Workload("h", "records of 16 bytes", 1_000, 128, _small, {"x": "uint8", "label": "int64"})}
+for _size in (100, 1_000, 10_000, 100_000, 1_000_000):
+    _count = min(100_000, 50_000_000 // _size)
+    GROWING[f"s{_size}"] = Workload(f"s{_size}", f"records of {_size:,} bytes", _count, 32, _sized(_size), _BLOBS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,8 @@ import numpy as np
 
 __all__ = ["write_directory"]
 
-SHARDS = 4
 
-
-def write_directory(data: Path, *, shards: int = SHARDS) -> Path:
+def write_directory(data: Path) -> Path:
     """Write ``data``'s arrays to its folder ``arrayfeed``, unless it is there; return that folder."""
     import arrayfeed
 
@@ -22,6 +21,7 @@ def write_directory(data: Path, *, shards: int = SHARDS) -> Path:
     if into.exists():
         return into
     meta = json.loads((data / "meta.json").read_text())
+    shards = meta["shards"]
     arrays = {path.stem: np.load(path, mmap_mode="r") for path in data.glob("*.npy")}
     count = meta["count"]
     shutil.rmtree(partial := data / "arrayfeed.part", ignore_errors=True)
@@ -48,7 +48,7 @@ def write_directory(data: Path, *, shards: int = SHARDS) -> Path:
 
 def _cut(arrays: dict[str, Any], name: str) -> list[Any]:
     offsets = arrays["offsets"]
-    return [arrays[name][start:stop] for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [arrays[name][start:stop] for start, stop in pairwise(offsets)]
 
 
 def _feature(name: str, array: Any, kind: str) -> Any:

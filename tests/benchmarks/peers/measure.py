@@ -3,12 +3,15 @@
     PYTHONPATH=tests/benchmarks python -m peers.measure numpy a CACHE/a-60000 PREPARED default 128 0
 
 The arguments: peer, workload, the folder of the data and that of the peer's own format, configuration, batch size, workers.
+With the peer alone it says what that can do, as JSON, and ends.
 The questions, each a line of JSON:
 
     {"do": "prepare"}                   write the peer's own format; seconds, bytes
     {"do": "first"}                     open and take one batch; for whoever measures from the start of the process
     {"do": "check"}                     one whole epoch, untimed: records, checksum, largest class's share of a batch
-    {"do": "epochs", "limit_s": 1.5,    epochs until the time is up, at least one: seconds of each, processor's seconds a record
+    {"do": "batches", "count": 200}     take so many, for whoever weighs the process meanwhile
+    {"do": "resume", "records": n, "position": p}   load a state and take a batch, over a source that reads nothing
+    {"do": "epochs", "limit_s": 1.5,    epochs until the time is up, at least one: records/s, processor's seconds, ...
      "fresh": true}                     after opening anew, and then only the first epoch
 
 Runs wherever the peer is installed, so it imports the standard library, NumPy and the peer only.
@@ -67,12 +70,14 @@ class Subject:
 
         meta = self._meta
         tally = Tally(meta["fields"], classes=meta["classes"], labels=meta["labels"], pad=meta["pad"])
+        unchecked = self._workload in getattr(self._module, "UNCHECKED", ())
         for batch in self._iterate():
-            tally.add(batch)
+            if not unchecked:
+                tally.add(batch)
         return {
             "records": tally.records,
             "missing": meta["records"] - tally.records,
-            "complete": (tally.records, tally.checksum) == (meta["records"], meta["checksum"]),
+            "complete": None if unchecked else (tally.records, tally.checksum) == (meta["records"], meta["checksum"]),
             "largest_share": tally.largest_share,
         }
 
@@ -81,27 +86,28 @@ class Subject:
         batch; what was made ahead by then is not seen, so the estimate errs in the peer's favour.
         """
         expected = self._meta["epoch_records"]
-        end = time.perf_counter() + limit_s
+        if self._meta["cold"]:
+            self._shut()
+            _drop_from_cache(self._data, self._prepared)
+        cpu_before, end = _cpu_seconds(), time.perf_counter() + limit_s
         seconds: list[float] = []
         first_s: list[float] = []
-        counted, whole, cpu_s = 0, True, 0.0
+        counted, whole = 0, True
+        # One right after the other: what a peer makes ahead of its next epoch, it makes in the time of this one.
         while not seconds or (time.perf_counter() + seconds[-1] < end and not fresh):
-            if self._meta["cold"]:
-                self._shut()
-                _drop_from_cache(self._data, self._prepared)
-            cpu_before, start = _cpu_seconds(), time.perf_counter()
+            start = time.perf_counter()
             batches = self._iterate(fresh)
             records = first = 0
             for batch in batches:
                 records += _size(batch)
                 if not first:
                     first, after_s = records, time.perf_counter() - start
-                if time.perf_counter() > start + limit_s and records < expected:
+                if time.perf_counter() > start + after_s + limit_s and records < expected:
                     whole = False
                     break
             took = time.perf_counter() - start
-            cpu_s += _cpu_seconds() - cpu_before
-            _close(batches)
+            if not whole:
+                _close(batches)
             counted += records
             if not whole and records > first:
                 took = after_s + (took - after_s) / (records - first) * (expected - first)
@@ -110,13 +116,33 @@ class Subject:
             seconds.append(took)
             first_s.append(after_s)
         return {
-            "seconds": seconds,
-            "first_s": first_s,
-            "records": counted,
-            "epoch_records": expected,
+            "epochs": len(seconds),
+            "epoch_s": sum(seconds) / len(seconds),
+            "first_s": first_s[0],
+            "rate": expected * len(seconds) / sum(seconds),
             "whole": whole,
-            "cpu_s": cpu_s,
+            "records": counted,
+            "cpu_s": _cpu_seconds() - cpu_before,
         }
+
+    def batches(self, count: int) -> dict[str, Any]:
+        """Take so many batches, of several epochs where it takes that, for whoever weighs the process meanwhile."""
+        taken = 0
+        while taken < count:
+            before, batches = taken, self._iterate()
+            for _ in batches:
+                taken += 1
+                if taken == count:
+                    break
+            if taken == before:
+                raise RuntimeError("an epoch without a batch")
+        return {"batches": taken}
+
+    def resume(self, records: int, position: int) -> dict[str, Any]:
+        """Load a state in the middle of an epoch over a source that reads nothing, and take one batch."""
+        start = time.perf_counter()
+        next(self._module.resume(records, position, self._options["batch_size"]))
+        return {"seconds": time.perf_counter() - start}
 
     def _iterate(self, fresh: bool = False) -> Iterator[dict[str, Any]]:
         if fresh:
@@ -131,6 +157,18 @@ class Subject:
     def _shut(self) -> None:
         _close(self._opened)
         self._opened = None
+
+
+def _describe(peer: str) -> dict[str, Any]:
+    module = importlib.import_module(f"{__package__}.peer_{peer}")
+    return {
+        "name": module.NAME,
+        "configs": list(module.CONFIGS),
+        "workloads": sorted(module.WORKLOADS),
+        "skipped": module.SKIPPED,
+        "about": (module.__doc__ or "").strip(),
+        "version": module.version(),
+    }
 
 
 def _size(batch: dict[str, Any]) -> int:
@@ -181,6 +219,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a peer prints is no answer
     try:
+        if len(sys.argv) == 2:
+            print(json.dumps(_describe(sys.argv[1])), file=answers, flush=True)
+            return
         subject = Subject(*sys.argv[1:])
     except Exception as error:
         print(json.dumps({"failed": f"{type(error).__name__}: {error}"}), file=answers, flush=True)

@@ -12,7 +12,7 @@ import numpy as np
 import arrayfeed
 
 NAME = "arrayfeed"
-CONFIGS: dict[str, dict[str, Any]] = {"default": {}, "workers": {"num_workers": 2}}
+CONFIGS: dict[str, dict[str, Any]] = {"default": {}, "workers": {}}
 WORKLOADS = set("abcdef")
 SKIPPED: dict[str, str] = {}
 CROP = 200
@@ -41,12 +41,15 @@ def augment(example: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]
 class Feed:
     """A loader whose passes are the epochs; they advance by themselves."""
 
-    def __init__(self, source: arrayfeed.Source[Any], options: dict[str, Any]) -> None:
+    def __init__(self, source: arrayfeed.ExampleDataSource, options: dict[str, Any]) -> None:
         self._source = source
         self._loader = arrayfeed.DataLoader(source, **options)
 
     def epoch(self, number: int) -> Iterator[dict[str, Any]]:
         return iter(self._loader)
+
+    def stats(self) -> arrayfeed.LoaderStats:
+        return self._loader.stats()
 
     def close(self) -> None:
         self._loader.close()
@@ -55,9 +58,38 @@ class Feed:
 
 def open(workload: str, data: Path, prepared: Path, config: str, *, batch_size: int, workers: int, seed: int) -> Feed:
     source = arrayfeed.open(data / "arrayfeed", split="train")
-    options: dict[str, Any] = {"batch_size": batch_size, "shuffle": True, "seed": seed, **CONFIGS[config]}
+    options: dict[str, Any] = {"batch_size": batch_size, "shuffle": True, "seed": seed}
+    if config == "workers":
+        options["num_workers"] = workers
+    if config == "alone":  # for a profile
+        options["prefetch_factor"] = 0
     if workload == "c":
         options["transforms"] = arrayfeed.RandomMap(augment)
     if workload == "d":
         options["transforms"] = arrayfeed.pack(json.loads((data / "meta.json").read_text())["window"], strategy="concat")
     return Feed(source, options)
+
+
+class Numbers:
+    """A source whose examples are their own indices: nothing is read."""
+
+    fingerprint = "numbers"
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return self._records
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def read_batch(self, indices: Any) -> dict[str, Any]:
+        return {"label": np.asarray(indices)}
+
+
+def resume(records: int, position: int, batch_size: int) -> Iterator[Any]:
+    """Return batches from ``position`` on, by a state that says so."""
+    loader = arrayfeed.DataLoader(Numbers(records), batch_size=batch_size, shuffle=True, seed=3)  # type: ignore[arg-type]
+    loader.load_state_dict({**loader.state_dict(), "position": position})
+    return iter(loader)

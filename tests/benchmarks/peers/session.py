@@ -15,7 +15,7 @@ from typing import Any, Self
 
 __all__ = ["PeerError", "Session", "library_path"]
 
-BENCHMARKS = Path(__file__).parents[1]
+BENCHMARKS = Path(__file__).resolve().parents[1]
 ROOT = BENCHMARKS.parents[1]
 
 
@@ -82,22 +82,33 @@ class Session:
             raise PeerError(answer["failed"])
         return answer
 
-    def ask_and_weigh(self, do: str, **arguments: Any) -> tuple[dict[str, Any], int]:
-        """Return an answer, and the most memory (PSS, bytes) that the process and its descendants took meanwhile."""
-        peak, done = 0, threading.Event()
+    def ask_and_weigh(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Return an answer, and with it the most memory, in bytes, that the process and its descendants took meanwhile: "pss",
+        each page by how many share it, and "anonymous", what of that is no page of a file.
+        """
+        peak, done = {"pss": 0, "anonymous": 0}, threading.Event()
 
         def watch() -> None:
-            nonlocal peak
             while not done.wait(0.03):
-                peak = max(peak, _pss(self._process.pid))
+                for kind, size in _weigh(self._process.pid).items():
+                    peak[kind] = max(peak[kind], size)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            return self.ask(do, **arguments), peak
+            answer = self.ask(do, **arguments)
         finally:
             done.set()
             watcher.join()
+        return {**answer, **peak}
+
+    def pause(self) -> None:
+        """Stop the process and its workers until ``resume``, so that what they do ahead costs nobody else's time."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        os.killpg(self._process.pid, signal.SIGCONT)
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
@@ -123,8 +134,8 @@ class Session:
         self.close()
 
 
-def _pss(root: int) -> int:
-    """Return the proportional set size of a process and its descendants, in bytes."""
+def _weigh(root: int) -> dict[str, int]:
+    """Return the proportional set size of a process and its descendants, and the part of it that no file backs, in bytes."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -133,14 +144,16 @@ def _pss(root: int) -> int:
             except OSError:
                 continue  # it has just ended
             children.setdefault(int(fields[1]), []).append(int(name))
-    total, waiting = 0, [root]
+    kinds = {"Pss:": "pss", "Pss_Anon:": "anonymous", "Pss_Shmem:": "anonymous"}
+    total, waiting = {"pss": 0, "anonymous": 0}, [root]
     while waiting:
         process = waiting.pop()
         waiting += children.get(process, [])
         try:
-            for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) * 1024
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         except OSError:
             continue
+        for kind, size in (line.split()[:2] for line in lines[1:]):
+            if kind in kinds:
+                total[kinds[kind]] += int(size) * 1024
     return total

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from benchmarks.peers.data import WORKLOADS, make
 from benchmarks.peers.directory import write_directory
 from benchmarks.peers.session import Session
@@ -35,8 +34,8 @@ def test_an_epoch_of_ours_holds_every_record_of_the_arrays_once(tmp_path: Path, 
         timed = ours.ask("epochs", limit_s=30, fresh=True)
 
     assert checked["complete"], checked
-    assert timed["whole"] and timed["records"] == timed["epoch_records"]
-    assert timed["seconds"][0] >= timed["first_s"][0] > 0
+    assert timed["whole"] and timed["epochs"] == 1
+    assert timed["epoch_s"] >= timed["first_s"] > 0
 
 
 def test_a_record_left_out_or_given_twice_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,176 @@
+"""All peers over one workload, their runs interleaved; what was measured is kept as JSON, from which reports are made.
+
+    PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.compare --workloads a,b --peers arrayfeed,grain
+
+First each peer alone writes its own format, and reads one epoch that is checked and weighed. Then all of them are open at once,
+and stopped but for the one whose turn it is; every round goes through them in another order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .data import WORKLOADS, make
+from .directory import write_directory
+from .machine import PEERS, describe_machine, describe_peer, interpreter
+from .session import ROOT, PeerError, Session
+
+__all__ = ["Row", "compare", "main"]
+
+#: The peers that are opened anew in every round, because a first epoch is promised, too.
+FRESH = ("arrayfeed", "numpy", "bare")
+
+
+class Row:
+    """A peer in one configuration over one workload, and what is known of it so far.
+
+    Attributes:
+      told: What goes into the results: "failed" among it where it has.
+    """
+
+    def __init__(self, peer: str, config: str, described: Mapping[str, Any], data: Path, cache: Path) -> None:
+        meta = json.loads((data / "meta.json").read_text())
+        prepared = cache / "prepared" / f"{peer}-{data.name}"
+        self.peer = peer
+        self.cold = meta["cold"]
+        self._arguments = [peer, meta["workload"], str(data), str(prepared), config, str(meta["batch_size"]), "2"]
+        self._cache = cache
+        self._log = cache / "logs" / f"{peer}-{config}-{data.name}.log".replace(" ", "_")
+        self.told: dict[str, Any] = {
+            "peer": peer,
+            "name": described["name"],
+            "config": config,
+            "version": described["version"],
+            "rounds": [],
+        }
+
+    def open(self) -> Session:
+        return Session(interpreter(self.peer), self._arguments, self._cache, self._log)
+
+    def attempt(self, what: Callable[[], None]) -> bool:
+        """Do it, unless this row has failed before; say whether it was done."""
+        if "failed" in self.told:
+            return False
+        try:
+            what()
+        except PeerError as error:
+            self.told["failed"] = str(error)[:500]
+            print(f"   {self.told['name']}, {self.told['config']}: {self.told['failed']}", flush=True)
+        return "failed" not in self.told
+
+    def check(self, limit_s: float) -> None:
+        """Let the peer write its format, and look at one epoch of it in a process of its own."""
+        with self.open() as session:
+            self.told["prepared"] = session.ask("prepare", timeout_s=600)
+            self.told["first"] = session.ask("first", timeout_s=limit_s)
+            self.told["checked"] = session.ask_and_weigh("check", timeout_s=limit_s)
+
+    def measure(self, session: Session, limit_s: float, fresh: bool) -> dict[str, Any]:
+        return session.ask("epochs", limit_s=limit_s, fresh=fresh, timeout_s=60 + 20 * limit_s)
+
+
+def rows_of(key: str, peers: list[str], data: Path, cache: Path, described: dict[str, Any]) -> tuple[list[Row], list[Any]]:
+    """Return the rows of a workload, and the peers that have none, each with the reason."""
+    rows, absent = [], []
+    for peer in peers:
+        about = described.setdefault(peer, describe_peer(peer, cache)) if peer not in described else described[peer]
+        as_a = "a" if key == "j" else key
+        if "failed" in about or as_a not in about["workloads"]:
+            why = about.get("failed") or about["skipped"].get(as_a, "not written for it")
+            absent.append({"peer": peer, "name": about.get("name", peer), "why": why, "installed": "failed" not in about})
+        else:
+            rows += [Row(peer, config, about, data, cache) for config in about["configs"]]
+    return rows, absent
+
+
+def compare(key: str, rows: list[Row], *, rounds: int, limit_s: float, check_s: float) -> None:
+    """Check every row, then time them all by turns."""
+    for row in rows:
+        start = time.perf_counter()
+        row.attempt(lambda row=row: row.check(check_s))  # type: ignore[misc]
+        note = "" if "failed" in row.told else f"{'complete' if row.told['checked']['complete'] else row.told['checked']}"
+        print(f"  {key}: {row.told['name']}, {row.told['config']}: {note} ({time.perf_counter() - start:.1f} s)", flush=True)
+    order = random.Random(ord(key))
+    with ExitStack() as stack:
+        sessions: dict[int, Session] = {}
+        for number in range(rounds + 1):
+            for row in order.sample(rows, len(rows)):
+                row.attempt(lambda row=row, n=number: turn(row, sessions, stack, n, limit_s))  # type: ignore[misc]
+            print(f"  {key}: round {number} of {rounds}", flush=True)
+
+
+def turn(row: Row, sessions: dict[int, Session], stack: ExitStack, number: int, limit_s: float) -> None:
+    """Let one row have its turn in a round; the round 0 warms up, and its first epoch is told apart."""
+    if row.cold:
+        with row.open() as session:
+            row.told["rounds"].append({"round": number, "epoch": row.measure(session, limit_s, True)})
+        return
+    opened = id(row) in sessions
+    session = sessions.setdefault(id(row), stack.enter_context(row.open())) if not opened else sessions[id(row)]
+    if opened:
+        session.resume()
+    try:
+        told: dict[str, Any] = {"round": number}
+        if number == 0 or row.peer in FRESH:
+            told["fresh"] = row.measure(session, limit_s, True)
+        if number > 0:
+            told["epoch"] = row.measure(session, limit_s, False)
+        row.told["rounds"].append(told)
+    finally:
+        session.pause()
+
+
+def write(results: Path, name: str, content: Mapping[str, Any]) -> None:
+    """Write results as JSON, with the date, the commit and the command."""
+    commit = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    results.mkdir(parents=True, exist_ok=True)
+    head = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit.stdout.strip(), "machine": describe_machine()}
+    partial = results / f"{name}.json.part"
+    partial.write_text(json.dumps({**head, **content}, indent=1) + "\n")
+    partial.rename(results / f"{name}.json")
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", default="all", help="letters, with commas")
+    parser.add_argument("--peers", default="all", help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=0.6, help="seconds after which an epoch is cut short")
+    parser.add_argument("--check", type=float, default=90.0, help="seconds that a peer has for an epoch that is checked")
+    parser.add_argument("--count", type=int, help="records, in place of each workload's own number")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".venv" / "bench-data", help="where data are made, once")
+    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "benchmarks")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parse(arguments)
+    peers = list(PEERS) if options.peers in ("", "all") else options.peers.split(",")
+    keys = list(WORKLOADS) if options.workloads in ("", "all") else [key for key in options.workloads.split(",") if key in WORKLOADS]
+    described: dict[str, Any] = {}
+    for key in keys:
+        start = time.perf_counter()
+        data = make(key, options.cache, options.count)
+        write_directory(data)
+        rows, absent = rows_of(key, peers, data, options.cache, described)
+        compare(key, rows, rounds=options.rounds, limit_s=options.limit, check_s=options.check)
+        meta = json.loads((data / "meta.json").read_text())
+        content = {"workload": key, "title": WORKLOADS[key].title, "meta": meta, "rows": [row.told for row in rows]}
+        write(options.results, f"workload-{key}", {**content, "absent": absent, "rounds": options.rounds})
+        print(f"{key}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Where peers are installed, and on what machine they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from .session import BENCHMARKS, ROOT, library_path
+
+__all__ = ["PEERS", "describe_machine", "describe_peer", "interpreter"]
+
+#: Which environment has each peer: "own" is the one that runs this; the others are made by ``make bench``.
+PEERS = {
+    "arrayfeed": "own",
+    "numpy": "own",
+    "bare": "own",
+    "grain": "bench",
+    "grain_dataset": "bench",
+    "torch": "bench",
+    "torchdata": "bench",
+    "tfds": "bench",
+    "grain_tfds": "bench",
+    "tfdata": "fixtures",
+    "sedpack": "bench",
+    "seqtools": "bench",
+    "webdataset": "bench",
+    "litdata": "bench",
+    "mosaic": "bench",
+    "spdl": "bench",
+    "huggingface": "bench",
+    "ffcv": "bench",
+}
+_VARIABLES = {"bench": "ARRAYFEED_BENCH_PYTHON", "fixtures": "ARRAYFEED_TFDS_PYTHON"}
+
+
+def interpreter(peer: str) -> str:
+    """Return the Python that has this peer."""
+    environment = PEERS[peer]
+    if environment == "own":
+        return sys.executable
+    return os.environ.get(_VARIABLES[environment], str(ROOT / ".venv" / environment / "bin" / "python"))
+
+
+def describe_peer(peer: str, cache: Path) -> dict[str, Any]:
+    """Return what a peer says of itself, or ``{"failed": why}``."""
+    python = interpreter(peer)
+    paths = os.pathsep.join([str(BENCHMARKS), str(library_path(cache))])
+    if not Path(python).exists():
+        return {"failed": f"there is no {python}: run `make bench`, which makes it"}
+    if not (Path(__file__).parent / f"peer_{peer}.py").exists():
+        return {"failed": "there is no module for it"}
+    done = subprocess.run(
+        [python, "-m", "peers.measure", peer],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"},
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        check=False,
+    )
+    try:
+        described: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        described = {"failed": (done.stderr.strip().splitlines() or ["it said nothing"])[-1]}
+    return described
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return the processor, memory, system and Python."""
+    cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown")
+    memory = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    return {
+        "processor": cpu,
+        "processors": len(os.sched_getaffinity(0)),
+        "memory_gb": round(memory * 1024 / 1e9, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()
