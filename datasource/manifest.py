@@ -27,7 +27,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from .errors import DataError, DatasetExistsError, ShardNotFoundError
-from .tasks import count_cpus
+from .processors import count_cpus
 from .tfds import DatasetInfo, shard_paths
 from .tfds.info import EMPTY_SPLITS_FILE, FEATURES_FILE, INFO_FILE, LICENSE_FILE, METADATA_FILE
 from .tfds.labels import LABELS_SUFFIX

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import struct
+import threading
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +31,9 @@ _HEADERS: dict[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool, np.dt
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+#: NumPy reads a header with ``ast.literal_eval``, which counts its depth in a place that all threads of an interpreter
+#: share: two at once now and then raise SystemError, "AST constructor recursion depth mismatch" (CPython gh-106905).
+_PARSING = threading.Lock()
 
 
 def open_npy(path: str) -> npt.NDArray[Any]:
@@ -99,11 +103,11 @@ def _open(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
     if info.file_size > (info.compress_size + 64) * _MAX_DEFLATE_RATIO:
         raise ValueError(f"it claims {info.file_size} bytes, which {info.compress_size} compressed ones cannot hold")
     with archive.open(info) as member:
-        read_npy_header(member, info.file_size)
-        member.seek(0)
-        array: npt.NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-    array.flags.writeable = False
-    return array
+        shape, fortran_order, dtype = read_npy_header(member, info.file_size)
+        data = member.read()
+    if len(data) < math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{dtype} of shape {shape} needs more than the {len(data)} bytes that follow its header")
+    return np.ndarray(shape, dtype, data, order="F" if fortran_order else "C")  # of bytes: read-only
 
 
 def read_npy_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -112,7 +116,8 @@ def read_npy_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, 
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the format is not known here")
-    shape, fortran_order, dtype = _HEADERS[version](file)
+    with _PARSING:
+        shape, fortran_order, dtype = _HEADERS[version](file)
     expected = file.tell() - start + math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
         raise _ObjectsError("it holds Python objects, and loading those can run any code")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
 import time
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["Tick", "count_cpus", "run_tasks"]
+__all__ = ["Tick", "run_tasks"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,14 +23,6 @@ R = TypeVar("R")
 Tick: TypeAlias = Callable[[int], None]
 
 _TICK_S = 0.1
-
-
-def count_cpus() -> int:
-    """Return how many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
-        return os.cpu_count() or 1
 
 
 def run_tasks(

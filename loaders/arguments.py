@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,9 @@ from .fetch import Fetcher
 from .transforms.kinds import BatchMap, Filter, FlatMap, RandomMap, Transform
 from .transforms.pack import Pack
 
-__all__ = ["check_batches", "check_count", "check_sampler", "check_source", "listed", "unfold"]
+__all__ = ["check_batches", "check_count", "check_sampler", "check_source", "check_steps", "listed", "unfold"]
+
+_log = logging.getLogger("arrayfeed")
 
 
 def check_count(name: str, value: int, *, at_least: int) -> int:
@@ -71,9 +74,20 @@ def unfold(
 
 
 def check_batches(
-    batch_sampler: BatchSampler | None, fetcher: Fetcher, collate_fn: Callable[[list[Any]], Any] | None, mask: str | None
+    batch_sampler: BatchSampler | None,
+    fetcher: Fetcher,
+    collate_fn: Callable[[list[Any]], Any] | None,
+    mask: str | None,
+    in_order: bool,
 ) -> None:
     """Raise where batches are to be made in two ways at once."""
+    if not in_order and not fetcher.is_even:
+        raise ValueError(
+            "in_order=False delivers batches as they are made; with Filter, FlatMap, pack or on_error='skip' each depends on "
+            "those before it. Filter the source, or use on_error='substitute'"
+        )
+    if not in_order and isinstance(batch_sampler, BucketBatchSampler):
+        raise ValueError("in_order=False counts in batches of one size, which a BucketBatchSampler's have not")
     if isinstance(batch_sampler, BucketBatchSampler) and not fetcher.is_even:
         raise ValueError(
             "batches of like length cannot be kept full with Filter, FlatMap, pack or on_error='skip'; use "
@@ -86,3 +100,24 @@ def check_batches(
         )
     if fetcher.chain.packing is not None and collate_fn is not None:
         raise ValueError("pack makes the batches itself: give no collate_fn, but a BatchMap")
+
+
+def check_steps(sampler: Sampler, batch_size: int, drop_last: bool) -> None:
+    """Log a warning, on rank 0, where ranks make unequally many steps: training that takes them together would hang."""
+    ranks, length = sampler.shard.count, sampler.global_length
+    if sampler.shard.index or getattr(sampler, "tail", "uneven") != "uneven":
+        return
+    most, fewest = (length // ranks + bool(rank < length % ranks) for rank in (0, ranks - 1))
+    steps = [size // batch_size if drop_last else -(-size // batch_size) for size in (most, fewest)]
+    if steps[0] != steps[1]:
+        _log.warning(
+            "%d records, %d ranks and batches of %d: rank 0 makes %d steps an epoch and rank %d makes %d. Where ranks take "
+            "each step together, as in DistributedDataParallel or over a JAX mesh, some would wait for ever: give the sampler "
+            "tail='drop' and batch_size, or tail='pad' and the loader mask=",
+            length,
+            ranks,
+            batch_size,
+            steps[0],
+            ranks - 1,
+            steps[1],
+        )

@@ -21,11 +21,12 @@ __all__ = ["Batches", "Ready"]
 
 
 class Ready(NamedTuple):
-    """A batch, the place behind it, and how many rows it has."""
+    """A batch, the place once it is delivered, how many rows it has, and the position behind them."""
 
     batch: Any
     cursor: Cursor
     rows: int
+    stop: int
 
 
 class Batches:
@@ -38,6 +39,7 @@ class Batches:
       drop_last: Whether an epoch's last one is left out where it is short.
       begun: How many rows of a position, by epoch and position, were delivered before.
       endless: Whether epochs go on for ever, so that one without a batch would hang the loop.
+      start: Where the first of them begin, if batches do not come in order; None if they do.
     """
 
     def __init__(
@@ -51,12 +53,14 @@ class Batches:
         drop_last: bool,
         begun: Mapping[tuple[int, int], int],
         endless: bool,
+        start: Cursor | None = None,
     ) -> None:
         self._fetcher = fetcher
         self._order = order
         self._plan = plan
         self._faults = faults
         self._endless = endless
+        self._reached = start
         self._packing = fetcher.chain.packing
         chained = self._packing is not None and self._packing.span is None
         self._row_length = self._packing.length if self._packing is not None and chained else 1
@@ -67,11 +71,19 @@ class Batches:
 
     def take(self, made: Made) -> tuple[list[Ready], Exception | None]:
         """Return the batches that are complete now, and what is to be raised after them."""
+        ready, error = self._take(made)
+        if self._reached is not None:
+            for number, (batch, cursor, rows, stop) in enumerate(ready):
+                self._reached = self._reached.and_then(cursor.epoch, stop - rows, stop)
+                ready[number] = Ready(batch, self._reached, rows, stop)
+        return ready, error
+
+    def _take(self, made: Made) -> tuple[list[Ready], Exception | None]:
         run = made.run
         spans = pairwise(run.bounds)
         if not self._fetcher.makes_chunks:
             ready = [
-                Ready(batch, Cursor(run.epoch, stop), stop - start)
+                Ready(batch, Cursor(run.epoch, stop), stop - start, stop)
                 for batch, (start, stop) in zip(made.batches, spans, strict=False)
             ]
             return ready, made.error
@@ -91,14 +103,15 @@ class Batches:
         if self._regrouper.is_batch(chunk) and not self._fetcher.collates:
             self._barren = False
             batch = self._fetcher.finish(chunk.rows, lambda: self._order.records(epoch, start, reached).tolist())
-            ready.append(Ready(batch, Cursor(epoch, reached), chunk.size))
+            ready.append(Ready(batch, Cursor(epoch, reached), chunk.size, reached))
             return
         ends_epoch = reached == self._plan.length_of(epoch)
         self._regrouper.add(chunk, epoch, start, ends_epoch=ends_epoch)
         self._barren = start == 0 or self._barren
         while (group := self._regrouper.pop()) is not None:
             self._barren = False
-            ready.append(Ready(self._assemble(group), group.cursor, -(-group.size // self._row_length)))
+            rows = -(-group.size // self._row_length)
+            ready.append(Ready(self._assemble(group), group.cursor, rows, group.cursor.position))
         if ends_epoch and self._barren and self._endless:
             raise ValueError(f"all of epoch {epoch} gave no batch, and num_epochs=None would try the next one for ever")
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 import time
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..datasource.deferred import Deferred
+from ..samplers import StateError
 from .batches import Batches, Ready
-from .plan import Cursor
+from .plan import Cursor, Run
+from .progress import Pass
 
 if TYPE_CHECKING:
     from .auto import Trial
@@ -21,7 +25,13 @@ __all__ = ["LoaderIterator"]
 
 
 class LoaderIterator(Iterator[Any]):
-    """One pass. Holds the loader; the prefetch thread holds neither."""
+    """One pass, which begins when something is first asked for: frameworks make iterators to see whether they can.
+
+    Holds the loader; the prefetch thread holds neither.
+
+    ``get_state``, ``set_state`` and ``start_prefetch`` are what Grain's iterators have, and what Orbax saves and restores with
+    ``grain.checkpoint.CheckpointSave`` and ``CheckpointRestore``.
+    """
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
@@ -31,17 +41,55 @@ class LoaderIterator(Iterator[Any]):
         self._converted: deque[Ready] = deque()
         self._error: Exception | None = None
         self._finished = False
+        self._is_plain = loader._mask is None and loader._converter is None
         self._batches: Batches
-        self._begin()
+        self._pass: Pass
+        self._begun = False
 
-    @property
-    def begun(self) -> Cursor:
-        """How far the pass was when it began: whole epochs of it, and positions."""
-        return Cursor(self._pass.start.epoch - self._pass.anchor.first_epoch, self._pass.start.position)
+    def get_state(self) -> bytes:
+        """Return ``state_dict`` of the loader as JSON text: where this pass stands.
+
+        Raises:
+          RuntimeError: Another pass has begun after this one; see ``set_state``.
+        """
+        self._ready_for_state()
+        return json.dumps(self._loader.state_dict()).encode()
+
+    def set_state(self, state: bytes) -> None:
+        """Go on in this pass, and the loader with it, where ``get_state`` or ``state_dict`` was taken.
+
+        Raises:
+          RuntimeError: Another pass has begun after this one: a loader has one place, which is the latest pass's.
+          StateError: It is no such state, or of another stream; says what differs.
+        """
+        self._ready_for_state()
+        try:
+            state_dict = json.loads(state)
+        except ValueError as error:
+            raise StateError(f"the state of {len(state)} bytes is no JSON: {error}") from error
+        self._loader.load_state_dict(state_dict)
+
+    def start_prefetch(self) -> None:
+        """Let workers, or the prefetch thread, start before the first ``next``. May be called at any time."""
+        self._ensure_begun()
+        if self._runs is None and not (self._ready or self._converted or self._finished) and not self._open_runs():
+            self._finished = True
+
+    def _ready_for_state(self) -> None:
+        self._ensure_begun()
+        if not self._loader._progress.is_latest(self._pass):
+            raise RuntimeError("another pass over this loader has begun after this one, and the loader's place is that one's")
+
+    def _ensure_begun(self) -> None:
+        """Begin, if that was not done yet, or a state was loaded meanwhile."""
+        if not self._begun or self._loader._progress.is_stale(self._pass):
+            self._begin()
 
     def _begin(self) -> None:
         loader = self._loader
+        loader._heed_sampler()
         self._pass = loader._progress.begin()
+        self._begun = True
         self._cursor = self._pass.start
         self._drop()
         loader._go_to(self._pass.anchor)
@@ -50,11 +98,12 @@ class LoaderIterator(Iterator[Any]):
 
     def __next__(self) -> Any:
         loader = self._loader
+        if self._ready and self._is_plain and not loader._progress.is_stale(self._pass):
+            return self._take_ready(loader)
         # A batch that is there is not waited for.
         asked = None if self._ready and loader._converter is None else time.perf_counter()
         try:
-            if loader._progress.is_stale(self._pass):
-                self._begin()
+            self._ensure_begun()
             self._fill()
             if not self._converted:
                 loader._progress.finish(self._pass)
@@ -74,6 +123,26 @@ class LoaderIterator(Iterator[Any]):
         self._previous = loader._watch.delivered(ready.rows, asked, self._previous)
         return batch
 
+    def _take_ready(self, loader: DataLoader) -> Any:
+        """Return the next batch, which is there, and which nothing is to be done to: by far the most of all small ones."""
+        try:
+            batch, cursor, rows, _ = self._ready.popleft()
+            if type(batch) is Deferred:
+                batch = self._make(batch)
+            loader._progress.deliver(self._pass, cursor)
+            self._cursor = cursor
+        except BaseException:
+            self._drop()
+            raise
+        self._previous = loader._watch.delivered(rows, None, self._previous)
+        return batch
+
+    def _make(self, deferred: Deferred) -> Any:
+        start = time.perf_counter_ns()
+        batch = deferred.make()
+        self._loader._watch.finished(time.perf_counter_ns() - start)
+        return batch
+
     def _fill(self) -> None:
         """Get the next batch ready, and start on those after it that are there already. Raises what stands in the way."""
         loader = self._loader
@@ -82,10 +151,12 @@ class LoaderIterator(Iterator[Any]):
             first = not self._converted
             if not self._ready and not ((first or (self._runs is not None and self._runs.ready)) and self._refill()):
                 return
-            batch, cursor, rows = self._ready[0]
+            batch, cursor, rows, stop = self._ready[0]
             try:
+                if type(batch) is Deferred:
+                    batch = self._make(batch)
                 if loader._mask is not None:
-                    batch = loader._mask.add(batch, self._order.counts(cursor.epoch, cursor.position - rows, cursor.position))
+                    batch = loader._mask.add(batch, self._order.counts(cursor.epoch, stop - rows, stop))
                 if loader._converter is not None:
                     start = time.perf_counter_ns()
                     batch = loader._converter.start(batch)
@@ -95,7 +166,7 @@ class LoaderIterator(Iterator[Any]):
                     raise
                 return  # not yet its turn
             self._ready.popleft()
-            self._converted.append(Ready(batch, cursor, rows))
+            self._converted.append(Ready(batch, cursor, rows, stop))
 
     def _refill(self) -> bool:
         """Get the next batches, at least one; return False if there are none left. Raises what stands in the way."""
@@ -124,11 +195,15 @@ class LoaderIterator(Iterator[Any]):
             if ready:
                 self._fetched = ready[-1].cursor
                 self._ready.extend(ready)
-            if made.run.ends_epoch and made.run.epoch + 1 == self._pass.end_epoch and self._error is None:
+            if self._error is None and made.run.epoch + 1 == self._pass.end_epoch and self._ends_epoch(made.run):
                 # What comes now is the next pass's.
                 self._workers.keep(self._runs, Cursor(self._pass.end_epoch, 0))
                 self._runs, self._finished = None, True
         return True
+
+    def _ends_epoch(self, run: Run) -> bool:
+        """Whether nothing of its epoch comes after a run."""
+        return run.ends_epoch if self._loader.in_order else self._plan.normalise(self._fetched).epoch > run.epoch
 
     def _open_runs(self) -> bool:
         """Begin to make what is not delivered yet; return False if there is nothing."""
@@ -145,6 +220,7 @@ class LoaderIterator(Iterator[Any]):
             drop_last=loader.drop_last,
             begun=self._order.begun() | ({(start.epoch, start.position): start.outputs} if start.outputs else {}),
             endless=self._pass.end_epoch is None,
+            start=None if loader.in_order else start,
         )
         self._runs = self._workers.open(start, end_epoch, partial(self._plan.cut, start))
         return True

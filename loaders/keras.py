@@ -30,7 +30,10 @@ def as_keras(
 
     Raises:
       TypeError: The loader is endless, or its length is not known before it was read.
+      ValueError: It has ``in_order=False``: Keras asks for batches by number.
     """
+    if not loader.in_order:
+        raise ValueError("Keras asks for batches by their number: give the loader in_order=True")
     return KerasDataset(loader, Supervised(x, y, sample_weight))
 
 

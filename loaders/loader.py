@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from ..datasource.source import Source
 from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
 from ..samplers.keys import seed_as_json
-from .arguments import check_batches, check_count, check_sampler, check_source, listed, unfold
+from .arguments import check_batches, check_count, check_sampler, check_source, check_steps, listed, unfold
 from .auto import Choice, open_auto
+from .bar import BarIterator
 from .fetch import Fetcher, describe_source
 from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
 from .iterator import LoaderIterator
@@ -20,13 +21,12 @@ from .leftover import Leftover
 from .mask import BatchMask
 from .order import Order
 from .output import Output, OutputOptions
-from .pace import BucketPace, EvenPace, OwnPace, Pace
+from .pace import BucketPace, EvenPace, LoosePace, OwnPace, Pace
 from .plan import BatchPlan, SpanPlan
 from .progress import Progress
 from .resume import read_state, write_state
 from .state import Place, place_of
 from .telling import LoaderStats
-from .telling.bar import with_bar
 from .telling.report import format_html, format_report
 from .telling.waiting import WaitingWarning
 from .telling.watch import Watch
@@ -47,9 +47,9 @@ __all__ = ["DataLoader"]
 class DataLoader:
     """Delivers batches of a source's examples, in an order that depends on nothing but the arguments.
 
-    Each ``for`` is one pass of ``num_epochs`` epochs; the next one goes on with the epochs after it, reshuffled. ``len`` counts
-    the batches of a pass. A thread works ahead, so that reading and decoding overlap with training. A loader is for one
-    consumer thread; it is not picklable, its source and sampler are.
+    Each ``for`` is one pass of ``num_epochs`` epochs, which begins with its first batch; the next one goes on with the epochs
+    after it, reshuffled. ``len`` counts the batches of a pass. A thread works ahead, so that reading and decoding overlap with
+    training. A loader is for one consumer thread; it is not picklable, its source and sampler are.
 
     Args:
       source: Anything with ``__len__`` and ``__getitem__(int)``; sources of this library give whole columns at once.
@@ -78,6 +78,11 @@ class DataLoader:
       multiprocessing_context: How processes are started. ``"forkserver"``, the default, forks them from a clean process that
         has one thread; ``"spawn"`` starts an interpreter for each; ``"fork"`` needs nothing to be picklable, and is unsafe
         once this process has threads.
+      persistent_workers: False ends the processes with each pass, and begins none ahead.
+      in_order: False delivers an epoch's batches as workers get done with them, so that nobody waits for a slow one: the same
+        batches with the same random numbers, in an order that is another each time. State is exact to the batch all the same,
+        but ranks have each their own, as with a ``Filter``; it loads on the same rank, or merged anywhere. Not with transforms
+        that make more or fewer examples of a record, nor a ``BucketBatchSampler``.
       worker_init_fn: Called in each worker process with its number, before its first batch.
       timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
@@ -124,6 +129,8 @@ class DataLoader:
         num_workers: int | Literal["auto"] = 0,
         worker_type: WorkerType = "process",
         prefetch_factor: int = 2,
+        persistent_workers: bool = True,
+        in_order: bool = True,
         multiprocessing_context: StartMethod | None = None,
         worker_init_fn: Callable[[int], None] | None = None,
         timeout: float = 0,
@@ -157,7 +164,10 @@ class DataLoader:
         self._mask = None if mask is None else BatchMask(mask)
         chain = Chain(listed(transforms), seed, allow_none=collate_fn is not None)
         self._fetcher = Fetcher(source, chain, collate_fn, on_error=on_error, seed=seed)
-        check_batches(batch_sampler, self._fetcher, collate_fn, mask)
+        if self._fetcher.is_even and not isinstance(batch_sampler, BucketBatchSampler):
+            check_steps(sampler, self.batch_size, drop_last)
+        check_batches(batch_sampler, self._fetcher, collate_fn, mask, in_order)
+        self.in_order = in_order
         self._seed = seed_as_json(seed) if chain.is_random or on_error == "substitute" else None
         self._faults = FaultList(None if max_errors is None else check_count("max_errors", max_errors, at_least=0))
         self._progress = Progress(place_of(sampler), self._make_pace(), num_epochs=self.num_epochs)
@@ -174,6 +184,8 @@ class DataLoader:
             timeout_s=timeout,
             pin_memory=pin_memory,
             seed=seed,
+            in_order=in_order,
+            persistent=persistent_workers,
         )
         if count is None:
             choice = Choice(self._watch, "thread" if worker_type == "thread" else None)
@@ -224,18 +236,8 @@ class DataLoader:
             )
         return self.num_epochs * self._plan.batches_per_epoch
 
-    def __iter__(self) -> Iterator[Any]:
-        if self.sampler.epoch != self._sampler_epoch:
-            # Lightning and others set the sampler's epoch, and mean the loader's.
-            self._sampler_epoch = self.sampler.epoch
-            self._progress.set_epoch(self._sampler_epoch)
-        batches = LoaderIterator(self)
-        if not self._draws_bar:
-            return batches
-        counted = self._fetcher.is_even and self.num_epochs is not None
-        begun, size = batches.begun, self._plan.batches_per_epoch
-        done = begun.epoch * size + begun.position // self.batch_size
-        return with_bar(batches, total=len(self) if counted else None, initial=done)
+    def __iter__(self) -> LoaderIterator:
+        return BarIterator(self) if self._draws_bar else LoaderIterator(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``0 <= epoch < 2**62``. Never needed: epochs advance by themselves.
@@ -250,11 +252,12 @@ class DataLoader:
     def state_dict(self) -> dict[str, Any]:
         """Return where the stream stands: plain JSON, under 2 kB, the same on every rank at the same step.
 
-        Counts what was delivered, whatever was read ahead; of several iterators, by the one that was made last. With the last
+        Counts what was delivered, whatever was read ahead; of several passes, by the one that began last. With the last
         batch of a pass in hand the pass is not over: resumed, it has nothing left, and the one after it is the next epoch's.
 
         Where transforms or ``on_error`` make more or fewer examples of the records, ranks come unequally far, and each has a
-        state of its own: that loads on the same rank of as many; for another number of them, see ``merge_states``.
+        state of its own, and so it is with ``in_order=False``: that loads on the same rank of as many; for another number of
+        them, see ``merge_states``.
         """
         return write_state(self._progress.place, self.dataset, self.sampler, self._seed)
 
@@ -324,6 +327,8 @@ class DataLoader:
         if isinstance(self.batch_sampler, BucketBatchSampler):
             lanes = getattr(sampler, "lanes", shard.count)
             return BucketPace(shard, length, lanes == shard.count)
+        if not self.in_order:
+            return LoosePace(shard, self.batch_size, length)
         return EvenPace(shard, self.batch_size, length, getattr(sampler, "tail", "uneven"))
 
     def _set_order(self, left: tuple[int, Leftover] | None) -> None:
@@ -340,6 +345,12 @@ class DataLoader:
         else:
             span = packing.span if packing is not None and packing.span is not None else self.batch_size
             self._plan = BatchPlan(self.sampler.epoch_length, span, False, other)
+
+    def _heed_sampler(self) -> None:
+        """Take over an epoch that was set at the sampler: Lightning and others do so, and mean the loader's."""
+        if self.sampler.epoch != self._sampler_epoch:
+            self._sampler_epoch = self.sampler.epoch
+            self._progress.set_epoch(self._sampler_epoch)
 
     def _go_to(self, place: Place) -> None:
         """Get ready for a pass that begins at ``place``."""

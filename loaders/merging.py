@@ -13,7 +13,7 @@ from .state import Own, Place, compare, read_place, write_place
 __all__ = ["merge_states"]
 
 #: What a state says of the place; "sampler" is what was drawn of each source by then.
-_PLACE = {"epoch", "position", "first_epoch", "levels", "begun", "rank", "sampler"}
+_PLACE = {"epoch", "position", "first_epoch", "levels", "begun", "ahead", "rank", "sampler"}
 
 
 def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -23,9 +23,10 @@ def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         torch.distributed.all_gather_object(states, loader.state_dict())
         checkpoint["loader"] = arrayfeed.merge_states(states)
 
-    Needed where a loader filters, multiplies, packs or skips records: ranks then come unequally far in an epoch, and their
-    states differ. What is left of the epoch is what none of them has delivered. States that are the same on all ranks are
-    returned as they are, so that calling this is never wrong. Merged states may be continued, saved and merged again.
+    Needed where a loader filters, multiplies, packs or skips records, or delivers batches out of order: ranks then come
+    unequally far in an epoch, and their states differ. What is left of the epoch is what none of them has delivered. States
+    that are the same on all ranks are returned as they are, so that calling this is never wrong. Merged states may be
+    continued, saved and merged again.
 
     The merged state is JSON, and a few bytes a rank larger than one of them.
 
@@ -50,7 +51,8 @@ def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return dict(states[0])
     number, first = next((number, place) for number, place in enumerate(places) if place.own is not None)
     used, begun = _collect(places, replace(first, own=None), owns)
-    merged = replace(first, own=None, leftover=(first.leftover or Leftover()).merge(used, begun))
+    ahead = [(own.index, start, stop) for own in sorted(owns, key=lambda own: own.index) for start, stop in own.ahead]
+    merged = replace(first, own=None, leftover=(first.leftover or Leftover()).merge(used, begun, ahead))
     more = {"sampler": states[number]["sampler"]} if "sampler" in states[number] else {}
     return write_place(merged) | _without_place(states[0]) | more
 

@@ -1,4 +1,4 @@
-"""How the place of a stream follows from the batches that one rank has made: there are three ways."""
+"""How the place of a stream follows from the batches that one rank has made: there are four ways."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .leftover import Leftover
 from .plan import Cursor
 from .state import Own, Place
 
-__all__ = ["BucketPace", "EvenPace", "OwnPace", "Pace"]
+__all__ = ["BucketPace", "EvenPace", "LoosePace", "OwnPace", "Pace"]
 
 
 class Pace(Protocol):
@@ -52,11 +52,7 @@ class EvenPace:
                 f"this state is rank {place.own.index}'s of {place.own.count} alone, which have come unequally far: load what "
                 "arrayfeed.merge_states returns of the states of all of them"
             )
-        if place.leftover is not None and place.leftover.begun:
-            raise StateError(
-                "this state was saved between two examples that a FlatMap or pack made of one record; load it into a loader "
-                "with the same transforms, or start a new epoch"
-            )
+        _check_whole(place)
         if place.leftover is not None and not place.leftover.levels:
             place = replace(place, position=place.leftover.base, leftover=None)
         between = place.leftover is None and place.position < self.length and place.position % self.shard.count
@@ -101,20 +97,64 @@ class OwnPace:
                 f"this state was saved among rows that {own.window} neighbouring records were packed into; here it is "
                 f"{self.window}. Use the same window, or start a new epoch"
             )
+        if own.ahead:
+            raise StateError(
+                "this rank's state was saved with in_order=False, later batches delivered before earlier ones; load what "
+                "arrayfeed.merge_states returns of the states of all ranks"
+            )
         return place
 
     def advance(self, anchor: Place, cursor: Cursor) -> Place:
         leftover = anchor.leftover if cursor.epoch == anchor.epoch else None
         place = Place(cursor.epoch, 0, anchor.first_epoch, leftover)
-        if not cursor.position and not cursor.outputs:
+        if not cursor.position and not cursor.outputs and not cursor.ahead:
             return place
         amid = self.window if cursor.outputs else None
         if self.shard.count == 1 and amid is None:
-            used = (leftover or Leftover()).merge([cursor.position], {0: cursor.outputs})
+            ahead = [(0, start, stop) for start, stop in cursor.ahead]
+            used = (leftover or Leftover()).merge([cursor.position], {0: cursor.outputs}, ahead)
             return replace(place, leftover=used)
         left = self.length if leftover is None else leftover.count(self.length)
         of = -(-left // self.shard.count)
-        return replace(place, own=Own(self.shard.index, self.shard.count, cursor.position, cursor.outputs, of, amid))
+        own = Own(self.shard.index, self.shard.count, cursor.position, cursor.outputs, of, amid, cursor.ahead)
+        return replace(place, own=own)
+
+
+@dataclass(frozen=True, slots=True)
+class LoosePace:
+    """Batches are delivered as they come: ranks make equally many, but not the same ones, and each has a state of its own.
+
+    Attributes:
+      batch_size: Positions in a batch.
+      length: Places of an epoch's global order.
+    """
+
+    shard: ShardOptions
+    batch_size: int
+    length: int
+
+    def accept(self, place: Place) -> Place:
+        _check_whole(place)
+        own = place.own
+        if own is None:
+            return self._apart.accept(place)
+        _check_rank(own, self.shard)
+        between = Cursor(0, own.position, 0, own.ahead).gaps(own.ahead[-1][0]) if own.ahead else ()
+        for start, stop in between:
+            if (stop - start) % self.batch_size:
+                raise StateError(
+                    f"this rank's state was saved with {stop - start} positions still to come before some that were delivered, "
+                    f"which are no whole batches of {self.batch_size}: use the batch size that it was saved with, or load what "
+                    "arrayfeed.merge_states returns of the states of all ranks"
+                )
+        return place
+
+    def advance(self, anchor: Place, cursor: Cursor) -> Place:
+        return self._apart.advance(anchor, cursor)
+
+    @property
+    def _apart(self) -> OwnPace:
+        return OwnPace(self.shard, self.length, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +198,13 @@ def _check_rank(own: Own, shard: ShardOptions) -> None:
         raise StateError(
             f"this state is rank {own.index}'s of {own.count} alone, and this is rank {shard.index} of {shard.count}: ranks "
             "have come unequally far. Load what arrayfeed.merge_states returns of the states of all of them"
+        )
+
+
+def _check_whole(place: Place) -> None:
+    amid = place.own is not None and place.own.outputs
+    if amid or (place.leftover is not None and place.leftover.begun):
+        raise StateError(
+            "this state was saved between two examples that a FlatMap or pack made of one record; load it into a loader "
+            "with the same transforms, or start a new epoch"
         )

@@ -18,12 +18,33 @@ __all__ = ["BatchPlan", "Cursor", "Run", "SpanPlan"]
 class Cursor:
     """A place in a stream: the next record to deliver is position ``position`` of epoch ``epoch``.
 
-    Where transforms make several rows of one record, ``outputs`` of them were delivered already.
+    Where transforms make several rows of one record, ``outputs`` of them were delivered already. Where batches are delivered
+    as they come, so were the positions ``start <= p < stop`` of the pairs ``ahead``, in ascending order and apart.
     """
 
     epoch: int
     position: int
     outputs: int = 0
+    ahead: tuple[tuple[int, int], ...] = ()
+
+    def and_then(self, epoch: int, start: int, stop: int) -> Cursor:
+        """Return the place once positions ``start <= p < stop`` are delivered too, of this epoch or of one after it."""
+        if epoch != self.epoch:
+            return Cursor(epoch, 0).and_then(epoch, start, stop)
+        spans: list[tuple[int, int]] = []
+        for span in sorted([*self.ahead, (start, stop)]):
+            if spans and spans[-1][1] == span[0]:
+                spans[-1] = spans[-1][0], span[1]
+            else:
+                spans.append(span)
+        position = spans.pop(0)[1] if spans[0][0] == self.position else self.position
+        return Cursor(epoch, position, 0, tuple(spans))
+
+    def gaps(self, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the positions before ``end`` that are still to be delivered, as ``start`` and ``stop``."""
+        starts = (self.position, *(stop for _, stop in self.ahead))
+        stops = (*(start for start, _ in self.ahead), end)
+        yield from ((start, stop) for start, stop in zip(starts, stops, strict=True) if start < stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +101,18 @@ class BatchPlan:
             raise ValueError(f"{self.length} records make no batch of {self.batch_size}: endless epochs would never give one")
         wanted = 1
         while end_epoch is None or start.epoch < end_epoch:
-            position, end = start.position, self._end(start)
-            while position < end:
-                stop = min(end, position + wanted * self.batch_size)
-                yield Run(start.epoch, (*range(position, stop, self.batch_size), stop), stop == end)
-                position, wanted = stop, min(2 * wanted, max_batches())
+            gaps = [*start.gaps(self._end(start))]
+            for position, end in gaps:
+                while position < end:
+                    stop = min(end, position + wanted * self.batch_size)
+                    yield Run(start.epoch, (*range(position, stop, self.batch_size), stop), stop == gaps[-1][1])
+                    position, wanted = stop, min(2 * wanted, max_batches())
             start = Cursor(start.epoch + 1, 0)
 
     def _end(self, cursor: Cursor) -> int:
         """Return the end of the last batch of an epoch that is cut from ``cursor`` on."""
-        length = self.length_of(cursor.epoch)
-        return length - (length - cursor.position) % self.batch_size if self.drop_last else length
+        length, last = self.length_of(cursor.epoch), cursor.ahead[-1][1] if cursor.ahead else cursor.position
+        return length - (length - last) % self.batch_size if self.drop_last else length
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,10 @@ class Progress:
         self._pace = pace
         self._between = self._loaded = True
 
+    def is_latest(self, which: Pass) -> bool:
+        """Whether no pass was begun after this one: ``place`` is its place."""
+        return which is self._latest
+
     def is_stale(self, which: Pass) -> bool:
         """Whether a state was loaded since the latest pass began, and this is it."""
         return self._loaded and which is self._latest

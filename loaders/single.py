@@ -37,7 +37,7 @@ def make_batch(loader: DataLoader, first_epoch: int, number: int) -> Any:
     batches, error = ready.take(RunMaker(fetcher, order).make(run))
     if error is not None:
         raise error
-    ((batch, _, _),) = batches
+    batch = batches[0].batch
     if loader._mask is not None:
         batch = loader._mask.add(batch, order.counts(run.epoch, run.bounds[0], run.bounds[-1]))
     converter = loader._converter

@@ -20,7 +20,7 @@ Where ranks come unequally far, because of filters, each has a state of its own,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..datasource.source import Source
@@ -43,6 +43,7 @@ class Own:
       position, outputs: Its place, as in ``Cursor``.
       of: Positions that the longest rank has.
       window: Set where it stands in the middle of so many positions that were packed together.
+      ahead: What it has delivered beyond its place, as in ``Cursor``.
     """
 
     index: int
@@ -51,6 +52,7 @@ class Own:
     outputs: int
     of: int
     window: int | None = None
+    ahead: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Place:
     def to_cursor(self, shard: ShardOptions) -> Cursor:
         """Return the first position of a rank that was not delivered."""
         if self.own is not None:
-            return Cursor(self.epoch, self.own.position, self.own.outputs)
+            return Cursor(self.epoch, self.own.position, self.own.outputs, self.own.ahead)
         if self.leftover is not None:
             return Cursor(self.epoch, 0)
         return Cursor(self.epoch, max(0, -(-(self.position - shard.index) // shard.count)))
@@ -109,6 +111,8 @@ def write_place(place: Place) -> dict[str, Any]:
         "first_epoch": place.first_epoch,
         "levels": [[*used] for used in leftover.levels],
         "begun": [[number, outputs] for number, outputs in sorted(leftover.begun.items())],
+        # Of a level and a rank; of this rank itself, only where.
+        "ahead": [[*span] for span in (*leftover.ahead, *(own.ahead if own is not None else ()))],
         "rank": rank,
     }
 
@@ -126,8 +130,9 @@ def read_place(state: Mapping[str, Any]) -> Place:
     levels, begun, own = _read_lists(state, "levels"), _read_pairs(state, "begun"), _read_own(state.get("rank", []))
     if epoch < first:
         raise StateError(f"the state is in epoch {epoch}, before its first epoch {first}")
-    leftover = Leftover(position, levels, dict(begun)) if levels or begun or (own is not None and position) else None
-    return Place(epoch, position, first, leftover, own)
+    ahead, own_ahead = _read_ahead(state, levels, own)
+    leftover = Leftover(position, levels, dict(begun), ahead) if levels or begun or (own is not None and position) else None
+    return Place(epoch, position, first, leftover, own if own is None else replace(own, ahead=own_ahead))
 
 
 def _read_own(rank: Any) -> Own | None:
@@ -146,6 +151,27 @@ def _read_lists(state: Mapping[str, Any], name: str) -> tuple[tuple[int, ...], .
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, (list, tuple)) and each for each in value):
         raise StateError(f"the state's {name!r} is {value!r}; it must be a list of lists")
     return tuple(tuple(count_of({name: number}, name) for number in each) for each in value)
+
+
+def _read_ahead(
+    state: Mapping[str, Any], levels: tuple[tuple[int, ...], ...], own: Own | None
+) -> tuple[tuple[tuple[int, int, int, int], ...], tuple[tuple[int, int], ...]]:
+    """Return what was used ahead of a level's ranks, and of this rank."""
+    spans = _read_lists(state, "ahead")
+    reached: dict[tuple[int, ...], int] = {
+        (level, rank): used for level, ranks in enumerate(levels) for rank, used in enumerate(ranks)
+    }
+    if own is not None:
+        reached[()] = own.position
+    for *whose, start, stop in spans if all(len(span) in (2, 4) for span in spans) else [(0, 0)]:
+        # Each behind the one before it, and something between.
+        if not reached.get(tuple(whose), stop) < start < stop:
+            raise StateError(
+                f"the state's 'ahead' is {state['ahead']!r}; it must be spans in ascending order, of ranks that are there"
+            )
+        reached[tuple(whose)] = stop
+    of_levels = tuple((span[0], span[1], span[2], span[3]) for span in spans if len(span) == 4)
+    return of_levels, tuple((span[0], span[1]) for span in spans if len(span) == 2)
 
 
 def _read_pairs(state: Mapping[str, Any], name: str) -> list[tuple[int, int]]:

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 from ..errors import DataError, SchemaError
 from ..features import FeaturesDict
+from ..processors import count_cpus
 from ..progress import show_progress
-from ..tasks import Tick, count_cpus, run_tasks
+from ..tasks import Tick, run_tasks
 from ..writing import DatasetWriter
 from ..writing.encoder import RecordEncoder
 from ..writing.limits import ShardLimits

@@ -12,9 +12,10 @@ from ..arrayrecord import ArrayRecordDataSource
 from ..errors import DataError, DatasetNotFoundError
 from ..indexing import index_path
 from ..manifest import MANIFEST_FILE, FileEntry, Manifest, content_files, describe_file
+from ..processors import count_cpus
 from ..progress import show_progress
 from ..shards import Shard
-from ..tasks import count_cpus, run_tasks
+from ..tasks import run_tasks
 from ..tfds import DatasetInfo, shard_paths
 from ..tfds.info import INFO_FILE
 from ..writing.publish import find_leftovers

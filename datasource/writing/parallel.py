@@ -12,8 +12,9 @@ from typing import Any, Literal, TypedDict, Unpack
 from ..features import FeaturesDict
 from ..features.features_dict import FeatureLike
 from ..manifest import MANIFEST_FILE, Manifest
+from ..processors import count_cpus
 from ..progress import show_progress
-from ..tasks import Tick, count_cpus, run_tasks
+from ..tasks import Tick, run_tasks
 from ..tfds import DatasetInfo
 from ..tfds.info import SupervisedKeys
 from .codec import AUTO

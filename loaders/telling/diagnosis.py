@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from ...datasource.tasks import count_cpus
+from ...datasource.processors import count_cpus
 from .stats import LoaderStats
 
 __all__ = ["Diagnosis", "diagnose"]

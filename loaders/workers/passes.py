@@ -1,4 +1,4 @@
-"""One pass over a pool of workers: orders placed ahead, results in order."""
+"""One pass over a pool of workers: orders placed ahead, results in order, or as they come."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from ..errors import WorkerError
 from ..plan import Run
@@ -25,13 +26,15 @@ class WorkerPass(Iterator[Made]):
       runs: What is to be made.
       ahead: ``>= 1``.
       timeout_s: How long to wait for a run, 0 for ever.
+      in_order: False gives those of an epoch as they are done; no run comes before all of the epoch before have.
     """
 
-    def __init__(self, pool: WorkerPool, runs: Iterator[Run], *, ahead: int, timeout_s: float) -> None:
+    def __init__(self, pool: WorkerPool, runs: Iterator[Run], *, ahead: int, timeout_s: float, in_order: bool = True) -> None:
         self._pool = pool
         self._pid = os.getpid()
         self._ahead = ahead
         self._timeout_s = timeout_s
+        self._in_order = in_order
         self._runs = runs
         self._orders: deque[Order] = deque()
         with pool.lock:
@@ -57,10 +60,8 @@ class WorkerPass(Iterator[Made]):
                 if not self._orders:
                     self.close()
                     raise StopIteration
-                order = self._orders[0]
-                if not order.settled:
-                    self._wait(order)
-                self._orders.popleft()
+                order = self._wait(*self._eligible())
+                self._orders.remove(order)
                 made = pool.collect(order)
                 self._place_orders()
                 return made
@@ -76,8 +77,7 @@ class WorkerPass(Iterator[Made]):
     def make(self, run: Run) -> Made:
         """Return a run by itself, before those that were ordered; made anew."""
         with self._pool.lock:
-            order = self._pool.order(run, self._lane, self._number)
-            self._wait(order)
+            order = self._wait(self._pool.order(run, self._lane, self._number))
             return self._pool.collect(order)
 
     def close(self) -> None:
@@ -91,14 +91,25 @@ class WorkerPass(Iterator[Made]):
                 return
             self._orders.append(self._pool.order(run, self._lane, self._number))
 
-    def _wait(self, order: Order) -> None:
+    def _eligible(self) -> Iterator[Order]:
+        """Yield the orders of which the first that is settled is next."""
+        first = self._orders[0]
+        yield first
+        if not self._in_order:
+            yield from (order for order in islice(self._orders, 1, None) if order.run.epoch == first.run.epoch)
+
+    def _wait(self, *orders: Order) -> Order:
+        """Return the first of some orders that is settled, once one is."""
         end = time.monotonic() + self._timeout_s if self._timeout_s else None
-        while not order.settled:
-            self._pool.turn(None if end is None else end - time.monotonic())
-            if end is not None and time.monotonic() > end and not order.settled:
-                who = self._pool.who_has(order)
+        while True:
+            for order in orders:
+                if order.settled:
+                    return order
+            if end is not None and time.monotonic() > end:
+                who = self._pool.who_has(orders[0])
                 self._pool.close()
-                raise WorkerError(f"no batch for {self._timeout_s} s: {self._pool.describe(order.run)}; {who}")
+                raise WorkerError(f"no batch for {self._timeout_s} s: {self._pool.describe(orders[0].run)}; {who}")
+            self._pool.turn(None if end is None else end - time.monotonic())
 
 
 def _leave(pool: WorkerPool, lane: int, orders: deque[Order], pid: int) -> None:

@@ -16,6 +16,7 @@ from ..in_hand import describe_at
 from ..plan import Run
 from ..runs import Made
 from ..telling.watch import Watch
+from .alike import Alike
 from .arena import Arena
 from .blame import make_singly
 from .crew import Crew, Death
@@ -168,6 +169,8 @@ class WorkerPool:
         order.slot = None
         start = time.perf_counter_ns()
         batches, error = unpack(result.packed, self._slots.lend(slot, result.packed.used))
+        if isinstance(batches, Alike):
+            batches = batches.split()
         if batches:
             self._bytes_per_batch = result.packed.used / len(batches)
             self._seconds_per_batch = (result.times.made_ns - result.times.spent_ns[TRANSPORT]) / 1e9 / len(batches)

@@ -1,4 +1,4 @@
-"""Several threads that work ahead, with results in order."""
+"""Several threads that work ahead, with results in order, or as they come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -29,13 +29,14 @@ class _Failure:
 class _Desk(Generic[J, R]):
     """What threads and consumer share; it refers to neither, so that a forgotten consumer ends the threads."""
 
-    def __init__(self, jobs: Iterator[J], ahead: int) -> None:
+    def __init__(self, jobs: Iterator[J], ahead: int, group: Callable[[J], Hashable] | None) -> None:
         # Reentrant: the garbage collector may close a desk in a thread that has the lock already.
         self.condition = threading.Condition(threading.RLock())
         self.jobs = jobs
         self.ahead = ahead
+        self.group = group
         self.taken = 0  # jobs that threads have taken
-        self.wanted = 0  # the result that is delivered next
+        self.waiting: dict[int, Hashable] = {}  # jobs that were taken and not delivered, in order; and each one's group
         self.end: int | None = None  # how many jobs there are, once that is known
         self.results: dict[int, R | _Failure] = {}
         self.in_hand: dict[int, memoryview] = {}  # by job: the record that its thread is at
@@ -44,7 +45,7 @@ class _Desk(Generic[J, R]):
     def take(self) -> tuple[int, J] | None:
         """Wait for room and return the next job with its number; None once there is nothing more to do."""
         with self.condition:
-            while self.taken - self.wanted >= self.ahead and not self.closed:
+            while len(self.waiting) >= self.ahead and not self.closed:
                 self.condition.wait()
             if self.closed or self.end is not None:
                 return None
@@ -53,6 +54,7 @@ class _Desk(Generic[J, R]):
                 job = next(self.jobs, None)
             except BaseException as error:
                 self.results[number] = _Failure(error)
+                self.waiting[number] = None  # behind all others
                 self.taken, self.end = number + 1, number + 1
                 self.condition.notify_all()
                 return None
@@ -61,7 +63,19 @@ class _Desk(Generic[J, R]):
                 self.condition.notify_all()
                 return None
             self.taken += 1
+            self.waiting[number] = None if self.group is None else self.group(job)
             return number, job
+
+    def choose(self) -> int | None:
+        """Return which result is to be delivered next, if it is there."""
+        before: Hashable = None
+        for place, (number, group) in enumerate(self.waiting.items()):
+            if place and (self.group is None or group != before):
+                return None
+            if number in self.results:
+                return number
+            before = group
+        return None
 
     def put(self, number: int, result: R | _Failure) -> None:
         with self.condition:
@@ -84,10 +98,19 @@ class ThreadPass(Iterator[R]):
 
     Args:
       timeout_s: Seconds after which a result that does not come raises ``WorkerError``; 0 waits for ever.
+      group: Results of neighbouring jobs of which it says the same come as they are done; None for all in order.
     """
 
-    def __init__(self, jobs: Iterator[J], works: Sequence[Callable[[J], R]], *, ahead: int, timeout_s: float) -> None:
-        self._desk: _Desk[J, R] = _Desk(jobs, ahead)
+    def __init__(
+        self,
+        jobs: Iterator[J],
+        works: Sequence[Callable[[J], R]],
+        *,
+        ahead: int,
+        timeout_s: float,
+        group: Callable[[J], Hashable] | None = None,
+    ) -> None:
+        self._desk: _Desk[J, R] = _Desk(jobs, ahead, group)
         self._pid = os.getpid()
         self._timeout_s = timeout_s
         threads = [
@@ -115,16 +138,16 @@ class ThreadPass(Iterator[R]):
         desk = self._desk
         end = time.monotonic() + self._timeout_s if self._timeout_s else None
         with desk.condition:
-            while desk.wanted not in desk.results:
-                if desk.closed or desk.wanted == desk.end:
+            while (number := desk.choose()) is None:
+                if desk.closed or (not desk.waiting and desk.taken == desk.end):
                     raise StopIteration
                 if not desk.condition.wait(None if end is None else end - time.monotonic()):
                     desk.closed = True  # not waited for: a thread that is stuck cannot be ended
-                    cell = desk.in_hand.get(desk.wanted)
+                    cell = desk.in_hand.get(next(iter(desk.waiting), -1))
                     where = "no thread has begun with it" if cell is None else f"a thread is {describe_at(cell[0])}"
                     raise WorkerError(f"no batch for {self._timeout_s} s: {where}")
-            result = desk.results.pop(desk.wanted)
-            desk.wanted += 1
+            result = desk.results.pop(number)
+            del desk.waiting[number]
             desk.condition.notify_all()
         if isinstance(result, _Failure):
             self.close()

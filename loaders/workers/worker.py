@@ -9,11 +9,14 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..errors import WorkerError
 from ..in_hand import show_in
 from ..runs import Made, RunMaker
 from ..telling.times import Times
 from ..worker_info import enter_worker
+from .alike import stack_alike
 from .arena import Arena
 from .packing import Packed, Unpacked, dump
 from .payload import Payload
@@ -78,6 +81,7 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
             sys.modules["cv2"].setNumThreads(1)
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)
+        _reseed()
         enter_worker(info := payload.describe(worker))
         if payload.worker_init_fn is not None:
             payload.worker_init_fn(worker)
@@ -88,6 +92,16 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
             "worker_init_fn; a module that only this process can import is a usual cause"
         )
         return error
+
+
+def _reseed() -> None:
+    """Let the libraries' own generators begin anew: forked workers have inherited one state, and would all draw the same.
+
+    From the system's entropy, as which worker makes which batch is chance anyway; ``random`` does so by itself.
+    """
+    np.random.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].default_generator.seed()
 
 
 def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exception) -> Result:
@@ -103,7 +117,8 @@ def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exc
     start = time.perf_counter_ns()
     error = None if made.error is None else _make_portable(made.error, worker)
     try:
-        unpacked = Unpacked((made.batches, error), memory=space.memory, taken=space.taken)
+        batches = stack_alike(made.batches, space.allocate) or made.batches
+        unpacked = Unpacked((batches, error), memory=space.memory, taken=space.taken)
     except TypeError as refusal:
         unpacked = Unpacked(([], _make_portable(refusal, worker)))
     packed = unpacked.packed

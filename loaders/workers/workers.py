@@ -53,6 +53,8 @@ class Workers:
         and ``pin_memory`` of ``DataLoader``.
       seed: What workers' own seeds come from.
       divides: Whether the first batch of a pass may be made in parts.
+      in_order: Whether runs come in order, or as they are done, within an epoch.
+      persistent: Whether processes outlive a pass.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -74,6 +76,8 @@ class Workers:
         pin_memory: bool = False,
         seed: int = 0,
         divides: bool = True,
+        in_order: bool = True,
+        persistent: bool = True,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
@@ -87,7 +91,9 @@ class Workers:
         self._timeout_s = timeout_s
         self._pin_memory = pin_memory
         self._seed = seed
-        self._divides = divides and count > 1 and fetcher.is_divisible
+        self._in_order = in_order
+        self._persistent = persistent
+        self._divides = divides and in_order and count > 1 and fetcher.is_divisible
         self._pool: WorkerPool | None = None
         self._ended = False
         self._kept: tuple[Cursor, Passing] | None = None
@@ -114,7 +120,9 @@ class Workers:
             return self._open_processes(cut)
         payload = self._make_payload()
         infos = [payload.describe(worker) for worker in range(self._count)]
-        makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [RunMaker(self._fetcher, self._order)]
+        makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [
+            RunMaker(self._fetcher, self._order, defers=True)
+        ]
         runs = cut(makers[0].max_batches)
         if self._count:
             return self._open_threads(runs, makers)
@@ -137,7 +145,8 @@ class Workers:
     def _open_threads(self, runs: Iterator[Run], makers: list[RunMaker]) -> Passing:
         works = [maker.make for maker in makers]
         if not self._divides:
-            return ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
+            group = None if self._in_order else _epoch_of
+            return ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s, group=group)
         first, parts, runs = divide_first(runs, self._count)
         by_all = ThreadPass(runs, works, ahead=self._ahead, timeout_s=self._timeout_s)
         return PartedPass(by_all, first, parts, RunMaker(self._fetcher, self._order).make)
@@ -148,7 +157,7 @@ class Workers:
         pool = self._open_pool()
         runs = cut(pool.max_batches)
         if not self._divides or 0 < pool.seconds_per_batch < _WORTH_DIVIDING_S:
-            return WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
+            return WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s, in_order=self._in_order)
         first, parts, runs = divide_first(runs, self._count)
         by_all = WorkerPass(pool, runs, ahead=self._ahead, timeout_s=self._timeout_s)
         return PartedPass(by_all, first, parts, by_all.make)
@@ -160,11 +169,13 @@ class Workers:
             self._kept = following, runs
         else:
             runs.close()
+        if not self._persistent:
+            self.close()
         self._ended = True
 
     @property
     def _goes_on(self) -> bool:
-        return self._ended or (self._count > 0 and self._kind == "process")
+        return self._persistent and (self._ended or (self._count > 0 and self._kind == "process"))
 
     def _drop_kept(self) -> None:
         kept, self._kept = self._kept, None
@@ -206,6 +217,10 @@ class Workers:
 
     def _make_payload(self) -> Payload:
         return Payload(self._fetcher, self._order, self._init, self._count, self._seed)
+
+
+def _epoch_of(run: Run) -> int:
+    return run.epoch
 
 
 def _describe_limit() -> str:

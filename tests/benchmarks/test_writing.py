@@ -13,7 +13,7 @@ import numpy as np
 from array_record.python.array_record_module import ArrayRecordWriter
 
 from arrayfeed.datasource.features import ClassLabel, FeaturesDict, Image, Tensor
-from arrayfeed.datasource.tasks import count_cpus
+from arrayfeed.datasource.processors import count_cpus
 from arrayfeed.datasource.writing import DatasetWriter, write_dataset
 from arrayfeed.datasource.writing.codec import writer_options
 from arrayfeed.datasource.writing.encoder import RecordEncoder

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import warnings
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import torch
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from arrayfeed import DataLoader, Filter, FlatMap, IndexSampler, RandomMap, pack
+from arrayfeed import DataLoader, Filter, FlatMap, IndexSampler, RandomMap, StateError, pack
 from arrayfeed.samplers import BucketBatchSampler, MixtureSampler
-from support.loading import Listed
+from support.loading import Listed, numbers_in
 
 noise = RandomMap(lambda example, rng: {**example, "r": rng.random()})
 CASES: dict[str, dict[str, Any]] = {
@@ -109,3 +110,81 @@ def test_the_keys_of_a_state_do_not_depend_on_the_place() -> None:
         for _ in loader:
             assert loader.state_dict().keys() == keys
         assert loader.state_dict().keys() == keys
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_iterator_has_the_state_that_grains_have(name: str) -> None:
+    """Bytes of JSON that are ``state_dict``, loaded by an iterator that is new, under way or at its end."""
+    loader = make(name)
+    iterator = iter(loader)
+    assert json.loads(iterator.get_state()) == make(name).state_dict()
+    for _ in range(3):
+        next(iterator)
+    state = iterator.get_state()
+    assert json.loads(state) == loader.state_dict()
+    expected = rest(iterator)
+    resumed = iter(make(name))
+    for used in (0, 2, 80):
+        list(islice(resumed, used))
+        resumed.set_state(state)
+        resumed.start_prefetch()
+        assert resumed.get_state() == state
+        assert rest(resumed) == expected
+
+
+def test_a_state_is_refused_by_an_iterator_whose_pass_is_not_the_latest() -> None:
+    """A loader has one place; and what is no state says so."""
+    loader = make("shuffled")
+    old, new = iter(loader), iter(loader)
+    next(old)
+    next(new)
+    for ask in (old.get_state, lambda: old.set_state(new.get_state())):
+        with pytest.raises(RuntimeError, match="another pass over this loader has begun"):
+            ask()
+    with pytest.raises(StateError, match=r"of 5 bytes is no JSON: "):
+        new.set_state(b"PK\3\4\5")
+    assert numbers_in([*islice(old, 1)]) == list(IndexSampler(80, shuffle=True, seed=3))[7:14]
+
+
+@pytest.mark.filterwarnings("default")
+def test_orbax_saves_and_restores_a_loader_beside_parameters(tmp_path: Path) -> None:
+    """The real one: the iterator through Grain's handler, and the state as JSON."""
+    ocp = pytest.importorskip("orbax.checkpoint")
+    grain = pytest.importorskip("grain.checkpoint")
+    arguments = ocp.args
+    loader = make("filtered")
+    iterator = iter(loader)
+    for _ in range(4):
+        next(iterator)
+    with ocp.CheckpointManager(tmp_path) as manager:
+        parameters = arguments.StandardSave({"w": np.arange(3.0)})
+        state = arguments.JsonSave(loader.state_dict())
+        manager.save(4, args=arguments.Composite(w=parameters, loader=grain.CheckpointSave(iterator), state=state))
+        manager.wait_until_finished()
+        expected = rest(iterator)
+        resumed = iter(make("filtered"))
+        asked = arguments.Composite(loader=grain.CheckpointRestore(resumed), state=arguments.JsonRestore())
+        restored = manager.restore(4, args=asked)
+    other = make("filtered")
+    other.load_state_dict(restored.state)
+
+    assert restored.loader is resumed
+    assert rest(resumed) == rest(other) == expected
+
+
+def test_lightning_saves_and_resumes_a_loader(tmp_path: Path) -> None:
+    """The real Trainer: from every checkpoint it goes on with the very batches, and each epoch is another one."""
+    pytest.importorskip("lightning")
+    script = Path(__file__).parents[1] / "support/train_lightning.py"
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script), str(tmp_path)], capture_output=True, text=True, timeout=100
+    )
+    assert run.returncode == 0, run.stderr
+    told = json.loads(run.stdout.splitlines()[-1])
+    whole = told["whole"]
+    epochs = [[number for step in whole[start : start + 10] for number in step] for start in (0, 10, 20)]
+
+    assert epochs == np.array(IndexSampler(60, shuffle=True, num_epochs=3)).reshape(3, 60).tolist()
+    assert set(told["resumed"]) == {"7", "14", "21", "28"}
+    for step, rest_of_run in told["resumed"].items():
+        assert rest_of_run == whole[int(step) :]

@@ -69,6 +69,16 @@ def test_a_loop_that_breaks_is_followed_by_the_next_epoch(prefetch_factor: int) 
     assert numbers_in(list(loader)) == orders(3)[2]
 
 
+def test_an_iterator_that_nothing_was_asked_of_is_no_pass() -> None:
+    """Frameworks make one to see whether they can; and what is set or loaded before the first batch counts."""
+    loader = DataLoader(Listed(50), batch_size=8, shuffle=True)
+    iter(loader)
+    unused = iter(loader)
+    assert numbers_in(list(loader)) == orders(1)[0]
+    loader.sampler.set_epoch(3)
+    assert numbers_in(list(unused)) == orders(4)[3]
+
+
 def test_an_iterator_that_is_kept_goes_on_after_a_break() -> None:
     """Nothing that was read ahead is lost."""
     iterator = iter(DataLoader(Listed(50), batch_size=8, shuffle=True))

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arrayfeed.loaders.leftover import Leftover
+from arrayfeed.loaders.leftover import Leftover, Span
 
 
-def plain(order: list[int], used: list[int]) -> list[int]:
-    """Return what is left of a list once each rank has taken the first so many of its stripe."""
+def plain(order: list[int], used: list[int], ahead: Sequence[Span] = ()) -> list[int]:
+    """Return what is left of a list once each rank has taken the first so many of its stripe, and some beyond."""
     ranks = len(used)
-    return [place for number, place in enumerate(order) if number // ranks >= used[number % ranks]]
+    beyond = {position * ranks + rank for rank, start, stop in ahead for position in range(start, stop)}
+    return [place for number, place in enumerate(order) if number // ranks >= used[number % ranks] and number not in beyond]
+
+
+@st.composite
+def loose_merges(draw: st.DrawFn) -> tuple[list[int], list[Span]]:
+    """Return what ranks that deliver batches as they come have used: up to a place, and some spans beyond."""
+    used, ahead = [], []
+    for rank in range(draw(st.integers(1, 5))):
+        bounds = sorted(draw(st.sets(st.integers(0, 14), max_size=7)))
+        used.append(bounds[0] if bounds else 0)
+        ahead += [(rank, start, stop) for start, stop in zip(bounds[1::2], bounds[2::2], strict=False)]
+    return used, ahead
 
 
 levels = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), max_size=4)
@@ -24,6 +38,19 @@ def test_places_are_those_of_a_plain_list(length: int, base: int, merges: list[l
     order, leftover = list(range(base, max(length, base))), Leftover(base)
     for used in merges:
         order, leftover = plain(order, used), leftover.merge(used, {})
+
+    assert leftover.count(length) == len(order)
+    assert leftover.places(np.arange(len(order))).tolist() == order
+
+
+@given(length=st.integers(0, 60), merges=st.lists(loose_merges(), max_size=3))
+def test_places_are_those_of_a_plain_list_whatever_was_used_ahead(
+    length: int, merges: list[tuple[list[int], list[Span]]]
+) -> None:
+    """After any chain of merges; spans leave with the holes before them."""
+    order, leftover = list(range(length)), Leftover()
+    for used, ahead in merges:
+        order, leftover = plain(order, used, ahead), leftover.merge(used, {}, ahead)
 
     assert leftover.count(length) == len(order)
     assert leftover.places(np.arange(len(order))).tolist() == order
@@ -56,6 +83,10 @@ def test_ranks_in_step_leave_a_plain_rest() -> None:
     assert apart.levels == ((5, 2, 3),)
     assert apart.advance(5) == Leftover(15)
     assert apart.merge([3, 3], {}) == Leftover(16)
+
+    loose = Leftover().merge([4], {}, [(0, 6, 9)])
+    assert (loose.levels, loose.ahead) == (((4,),), ((0, 0, 6, 9),))
+    assert loose.advance(2) == Leftover(9)
 
 
 def test_the_arithmetic_does_not_depend_on_the_distance() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,29 @@ def test_ranks_make_equal_steps_unless_told_not_to(tail: Any, steps: list[int]) 
         loader = DataLoader(Listed(13), batch_size=2, sampler=sampler)
 
         assert len(loader) == len(list(loader)) == steps[rank]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_unequal_steps_are_told_when_the_loader_is_made(drop_last: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Once, on rank 0, where they are unequal: for every length, number of ranks and batch size, as it turns out."""
+    for length, ranks, batch_size in product(range(1, 20), range(1, 5), range(1, 4)):
+        if length < ranks:
+            continue
+        caplog.clear()
+        loaders = [
+            DataLoader(
+                range(length),
+                batch_size=batch_size,
+                drop_last=drop_last,
+                sampler=IndexSampler(length, shard=ShardOptions(rank, ranks)),
+            )
+            for rank in range(ranks)
+        ]
+        steps = [len(loader) for loader in loaders]
+        told = [record.getMessage() for record in caplog.records]
+
+        assert len(told) == (max(steps) != min(steps))
+        assert all(f"rank 0 makes {steps[0]} steps an epoch and rank {ranks - 1} makes {steps[-1]}." in text for text in told)
 
 
 def test_padding_repeats_records_that_are_there() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from arrayfeed import DataLoader
 from arrayfeed.loaders import get_worker_info
-from support.function_cases import FRAMEWORKS, look_around, seen_at_start, tell_worker
+from support.function_cases import FRAMEWORKS, draw_globally, look_around, seen_at_start, tell_worker
 from support.worker_cases import Numbers
 
 LOADING: dict[str, Any] = {"num_workers": 2, "batch_size": 2}
@@ -41,6 +41,27 @@ def test_code_in_a_worker_thread_knows_its_worker() -> None:
 
         assert {int(n) for batch in batches for n in batch["num_workers"]} == {2}
     assert all(first[1] == second[1] for first in seeds[0] for second in seeds[1] if first[0] == second[0])
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
+def test_workers_draw_other_numbers_than_each_other(method: Any, no_leaks: None) -> None:
+    """Code that uses NumPy's, Python's or torch's own generator is not given the same numbers in each, nor in the next ones."""
+    import torch
+
+    torch.manual_seed(0)  # what forked workers inherit
+    drawn: list[Any] = []
+    pids = set()
+    loader = DataLoader(Numbers(150), num_workers=3, transforms=draw_globally, multiprocessing_context=method)
+    for _ in range(2):
+        batches = list(loader)
+        loader.close()
+        pids |= {int(batch["pid"][0]) for batch in batches}
+        drawn += [batch["drawn"][0] for batch in batches]
+    columns = np.array(drawn).T
+
+    assert len(pids) > 2
+    assert [len({*column}) for column in columns[:2].tolist()] == [300, 300]
+    assert len({*columns[2].tolist()}) == (300 if method == "fork" else 1)
 
 
 @pytest.mark.parametrize("prefetch_factor", [0, 2])

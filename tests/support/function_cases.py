@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy.typing as npt
 
 from arrayfeed.loaders import get_worker_info
 
-__all__ = ["FRAMEWORKS", "draw", "look_around", "seen_at_start", "tell_worker"]
+__all__ = ["FRAMEWORKS", "draw", "draw_globally", "look_around", "seen_at_start", "tell_worker"]
 
 FRAMEWORKS = ("torch", "jax", "tensorflow", "keras", "tqdm", "matplotlib")
 
@@ -33,6 +35,14 @@ def seen_at_start(worker: int) -> None:
     info = get_worker_info()
     assert info is not None
     _at_start.append((worker, info.id, info.num_workers, info.seed))
+
+
+def draw_globally(example: dict[str, Any]) -> dict[str, Any]:
+    """Return numbers of the generators that NumPy, Python and torch, where it is there, keep for everybody; after a while."""
+    time.sleep(0.002)
+    torch = sys.modules.get("torch")
+    drawn = [np.random.randint(1 << 30), random.getrandbits(30), 0 if torch is None else int(torch.randint(1 << 30, ()))]
+    return {"pid": os.getpid(), "drawn": np.array(drawn)}
 
 
 def tell_worker(example: dict[str, Any]) -> dict[str, Any]:

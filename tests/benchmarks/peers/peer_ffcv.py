@@ -1,8 +1,8 @@
 """FFCV: one file, read by threads that run a pipeline which Numba has compiled.
 
 Configurations after https://docs.ffcv.io/making_dataloaders.html and .../parameter_tuning.html ("Small dataset"): ``RANDOM``
-order from the operating system's cache, as many workers as there are cores; for what does not fit in it, ``QUASI_RANDOM`` with a
-cache of its own. Images are written as JPEG of quality 90, decoded again for that: it takes no encoded ones.
+order from the operating system's cache, as many workers as there are cores; for what does not fit in it, ``QUASI_RANDOM`` with
+a cache of its own. Images are written as JPEG of quality 90, decoded again for that: it takes no encoded ones.
 
 It is not on PyPI as a wheel. What it takes to build it: a C++ compiler, ``pkg-config``, libturbojpeg and OpenCV with their
 headers (``install.py`` beside this file has the names).
@@ -99,7 +99,7 @@ class Compiled:
     def _typed(self, name: str, column: Any) -> Any:
         """Return a column as what it was: numbers come as int64 or float64, ``(n, 1)``, texts as their bytes."""
         dtype = self._fields.get(name)
-        if dtype is None or column.dtype == dtype and column.shape[1:] != (1,):
+        if dtype is None or (column.dtype == dtype and column.shape[1:] != (1,)):
             return column
         if dtype.kind == "S":
             return column.view(dtype).reshape(len(column))

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -88,23 +89,16 @@ def test_a_job_that_is_lost_with_a_worker_is_done_by_another() -> None:
     loader = DataLoader(Numbers(40), num_workers=2, prefetch_factor=4, transforms=Sleep(0.03))
     iterator = iter(loader)
     found = [int(next(iterator)["x"][0, 0])]
-    pids = loader._workers._open_pool().pids
+    pool = loader._workers._open_pool()
+    pids = pool.pids
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(0.05)
-    pipes = [link for link in Path(f"/proc/{pids[0]}/fd").iterdir() if str(link.readlink()).startswith("pipe:")]
-    taken = 0
-    for pipe in pipes:
-        with (
-            suppress(OSError),
-            open(pipe, "rb", buffering=0, opener=lambda p, _: os.open(p, os.O_RDONLY | os.O_NONBLOCK)) as end,
-        ):
-            if len(end.read(Job.FORM.size) or b"") == Job.FORM.size:
-                taken += 1
+    jobs = os.open(f"/proc/self/fd/{pool._crew._jobs}", os.O_RDONLY | os.O_NONBLOCK)  # the end that workers read from
+    assert len(os.read(jobs, Job.FORM.size)) == Job.FORM.size
+    os.close(jobs)
     os.kill(pids[0], signal.SIGKILL)
     os.kill(pids[1], signal.SIGCONT)
 
-    assert taken == 1
     assert found + [int(batch["x"][0, 0]) for batch in iterator] == [*range(40)]
 
 
@@ -139,7 +133,7 @@ def test_a_loop_that_is_left_leaves_nothing() -> None:
     for leave in (leave_by_break, leave_by_error, forget):
         start = time.monotonic()
         leave()
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 30  # a batch that is not waited for would take 60 s
 
 
 SCRIPT = """
@@ -206,7 +200,7 @@ def test_without_cloudpickle_scripts_need_their_guard_and_lambdas_are_refused(tm
     tests = Path(__file__).parents[2]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tests.parents[1]), str(tests)]))
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, env=environment, timeout=30, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, env=environment, timeout=100, check=False
     )
 
     assert done.returncode == 0, done.stderr
@@ -255,7 +249,7 @@ def test_ctrl_c_ends_everything_quietly(method: str) -> None:
     time.sleep(0.1)
     for pid in (script.pid, *pids):
         os.kill(pid, signal.SIGINT)
-    _, errors = script.communicate(timeout=10)
+    _, errors = script.communicate(timeout=60)
 
     assert not wait_until_gone(pids, 1.0)
     assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
@@ -264,7 +258,7 @@ def test_ctrl_c_ends_everything_quietly(method: str) -> None:
 def test_the_end_of_the_interpreter_ends_workers() -> None:
     """A script that just ends, with a pass in its middle and batches in hand: exit code 0, nothing said, nobody left."""
     script, pids = start_script("forkserver", "sys.exit()", 60.0)
-    out, errors = script.communicate(timeout=30)
+    out, errors = script.communicate(timeout=50)  # a batch in hand would take 60 s
 
     assert (script.returncode, out, errors) == (0, "", "")
     assert not wait_until_gone(pids, 0.0)
@@ -319,49 +313,60 @@ def test_a_notebook_kernel_that_is_restarted_leaves_nobody() -> None:
         manager.context.destroy()
 
 
-def test_ctrl_c_can_be_caught_and_the_loop_taken_up_again() -> None:
+@pytest.fixture
+def alarm() -> Iterator[Callable[[float], None]]:
+    """Press Ctrl-C so many seconds from now. Unlike a thread, it is set in one step, which Ctrl-C cannot come in between."""
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGALRM: lambda *_: signal.raise_signal(signal.SIGINT),
+    }
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+    def set_alarm(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, max(1e-6, seconds))
+
+    yield set_alarm
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, handler in previous.items():
+        signal.signal(number, handler)
+
+
+def test_ctrl_c_can_be_caught_and_the_loop_taken_up_again(alarm: Callable[[float], None]) -> None:
     """At any moment inside ``next``: the batches go on where they were."""
     loader = DataLoader(Numbers(60), batch_size=2, num_workers=2, transforms=Sleep(0.005))
     iterator = iter(loader)
     found: list[int] = []
     interrupts = 0
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        while len(found) < 30:
-            timer = threading.Timer(0.004 + 0.011 * interrupts, signal.raise_signal, [signal.SIGINT])
+    while len(found) < 30:
+        try:
             if interrupts < 5:
-                timer.start()
-            try:
-                while len(found) < 30:
-                    batch = next(iterator)
-                    found.append(int(batch["x"][0, 0]))
-            except KeyboardInterrupt:
-                interrupts += 1
-            timer.cancel()
-            timer.join() if timer.is_alive() else None
-    finally:
-        signal.signal(signal.SIGINT, previous)
+                alarm(0.004 + 0.011 * interrupts)
+            while len(found) < 30:
+                batch = next(iterator)
+                found.append(int(batch["x"][0, 0]))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            interrupts += 1
 
     assert found == [*range(0, 60, 2)]
 
 
-def test_ctrl_c_while_workers_are_being_set_up_leaves_nothing_half_made() -> None:
+def test_ctrl_c_while_workers_are_being_set_up_leaves_nothing_half_made(alarm: Callable[[float], None]) -> None:
     """At moments from the first to the last of the set-up, imports included: one KeyboardInterrupt, then the loop goes on."""
     for moment in range(0, 10, 2):
         loader = DataLoader(Numbers(6), batch_size=2, num_workers=1)
         iterator = iter(loader)
-        timer = threading.Timer(0.003 * moment, signal.raise_signal, [signal.SIGINT])
-        timer.start()
         found: list[int] = []
         interrupts = 0
-        while len(found) < 3 or not interrupts:
-            try:
+        try:
+            alarm(0.003 * moment)
+            while True:
                 if len(found) < 3:
                     found.append(int(next(iterator)["x"][0, 0]))
                 time.sleep(0.001)
-            except KeyboardInterrupt:
-                interrupts += 1
-        timer.join()
+        except KeyboardInterrupt:
+            interrupts += 1
+        found += [int(batch["x"][0, 0]) for batch in iterator]
         assert (interrupts, found) == (1, [0, 2, 4])
 
 

@@ -199,3 +199,32 @@ def test_workers_do_not_grow_from_epoch_to_epoch() -> None:
     growth = np.array(sizes[-1]) - np.array(sizes[0])
 
     assert (growth < 8 << 20).all()
+
+
+MEMORY = """
+import psutil
+from arrayfeed import DataLoader
+from support.worker_cases import Numbers
+
+loader = DataLoader(Numbers(480, width={width}), batch_size=24, shuffle=True, prefetch_factor=2, **{options})
+main, peak = psutil.Process(), 0
+for number, batch in enumerate(loader):
+    if number % 3 == 2:
+        peak = max(peak, sum(process.memory_full_info().pss for process in [main, *main.children(recursive=True)]))
+print(peak)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_type": "thread"}], ids=str)
+def test_memory_is_that_of_the_batches_made_ahead(options: dict[str, Any]) -> None:
+    """Records of 1 MiB, batches of 24: beside what is made ahead, one batch a worker and one in hand, half as much again."""
+    sizes = []
+    for width in (1, 1 << 17):
+        done = run([], MEMORY.format(width=width, options=options))
+        assert done.returncode == 0, done.stderr
+        sizes.append(int(done.stdout))
+    workers = options.get("num_workers", 0)
+    batches = 2 * max(1, workers) + workers + 1
+
+    assert sizes[1] - sizes[0] < 1.5 * batches * (24 << 20)
