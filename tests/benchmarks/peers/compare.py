@@ -158,7 +158,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     peers = list(PEERS) if options.peers in ("", "all") else options.peers.split(",")
-    keys = list(WORKLOADS) if options.workloads in ("", "all") else [key for key in options.workloads.split(",") if key in WORKLOADS]
+    keys = (
+        list(WORKLOADS)
+        if options.workloads in ("", "all")
+        else [key for key in options.workloads.split(",") if key in WORKLOADS]
+    )
     described: dict[str, Any] = {}
     for key in keys:
         start = time.perf_counter()

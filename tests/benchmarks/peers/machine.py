@@ -27,15 +27,21 @@ PEERS = {
     "grain_tfds": "bench",
     "tfdata": "fixtures",
     "sedpack": "bench",
-    "seqtools": "bench",
+    "seqtools": "seqtools",
     "webdataset": "bench",
     "litdata": "bench",
-    "mosaic": "bench",
+    "mosaic": "mosaic",
     "spdl": "bench",
     "huggingface": "bench",
-    "ffcv": "bench",
+    "ffcv": "ffcv",
 }
-_VARIABLES = {"bench": "ARRAYFEED_BENCH_PYTHON", "fixtures": "ARRAYFEED_TFDS_PYTHON"}
+_VARIABLES = {
+    "bench": "ARRAYFEED_BENCH_PYTHON",
+    "fixtures": "ARRAYFEED_TFDS_PYTHON",
+    "seqtools": "ARRAYFEED_SEQTOOLS_PYTHON",
+    "mosaic": "ARRAYFEED_MOSAIC_PYTHON",
+    "ffcv": "ARRAYFEED_FFCV_PYTHON",
+}
 
 
 def interpreter(peer: str) -> str:

@@ -1,6 +1,6 @@
 """The report, docs/benchmarks.md and its plots, and the README's table: made of what is kept as JSON, without measuring anything.
 
-    PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.report
+PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.report
 """
 
 from __future__ import annotations
@@ -81,33 +81,49 @@ def _table(workload: Mapping[str, Any]) -> str:
     for row in sorted(workload["rows"], key=lambda row: -statistics.median(rates(row) or [0])):
         label = f"{row['name']} ({row['config']})" if row["config"] != "default" else row["name"]
         if "failed" in row or not rates(row):
-            rows.append([label, "failed: " + " ".join(row.get("failed", "no rounds").split())[:160].replace("|", "/"), *[""] * 7])
+            rows.append(
+                [label, "failed: " + " ".join(row.get("failed", "no rounds").split())[:160].replace("|", "/"), *[""] * 7]
+            )
             continue
         checked, rounds = row["checked"], [each["epoch"] for each in row["rounds"] if "epoch" in each]
         fresh = [each["fresh"] for each in row["rounds"] if "fresh" in each]
         ratio = "" if ours is None or row is ours else f"**{Spread.of(pair_ratios(ours, row))}**"
         complete = {True: "yes", None: "bound", False: f"no: {checked['missing']:,} of {workload['meta']['records']:,} missing"}
         share = checked["largest_share"]
-        rows.append([
-            label,
-            f"{Spread.of(rates(row))}",
-            ratio,
-            f"{statistics.median(each['cpu_s'] / each['records'] for each in rounds) * 1e6:.2f} µs",
-            f"{Spread.of([each['rate'] for each in fresh]).median:,.0f}" if fresh else "",
-            f"{row['first']['seconds']:.3f} s",
-            f"{checked['pss'] / 1e6:.0f} MB",
-            "" if share is None else f"{share:.2f}",
-            complete[checked["complete"]],
-        ])
+        rows.append(
+            [
+                label,
+                f"{Spread.of(rates(row))}",
+                ratio,
+                f"{statistics.median(each['cpu_s'] / each['records'] for each in rounds) * 1e6:.2f} µs",
+                f"{Spread.of([each['rate'] for each in fresh]).median:,.0f}" if fresh else "",
+                f"{row['first']['seconds']:.3f} s",
+                f"{checked['pss'] / 1e6:.0f} MB",
+                "" if share is None else f"{share:.2f}",
+                complete[checked["complete"]],
+            ]
+        )
     note = f"Measured {workload['date']}, commit {workload['commit']}; {workload['meta']['count']:,} records."
     if ours is not None:
         note += f" *Ours* is arrayfeed ({ours['config']})."
-    header = ["", "records/s", "ours / theirs", "CPU", "first epoch", "first batch", "peak", "largest class", "every record once"]
+    header = [
+        "",
+        "records/s",
+        "ours / theirs",
+        "CPU",
+        "first epoch",
+        "first batch",
+        "peak",
+        "largest class",
+        "every record once",
+    ]
     return f"{note}\n\n{_rows(header, rows)}"
 
 
 def _absent(workload: Mapping[str, Any]) -> str:
-    lines = [f"- {each['name']}: {'' if each['installed'] else 'could not be run: '}{each['why']}" for each in workload["absent"]]
+    lines = [
+        f"- {each['name']}: {'' if each['installed'] else 'could not be run: '}{each['why']}" for each in workload["absent"]
+    ]
     return "Not in this table:\n\n" + "\n".join(lines) if lines else ""
 
 

@@ -1,6 +1,6 @@
 """What is no rate: the first batch from process start, memory as data grow, resuming, a thousand shards; and how cost grows.
 
-    PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.special --workloads g,h,i,growth
+PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.special --workloads g,h,i,growth
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def memory(options: Settings, peers: list[str]) -> dict[str, Any]:
 def resuming(options: Settings, peers: list[str]) -> dict[str, Any]:
     """(i): seconds to load a state at a random position of a thousand to a billion records, and to have the next batch."""
     data = make_all("h", options, 1000)
-    cases = [Case(peer, "default", data, options) for peer in ("arrayfeed", "grain", "grain_dataset", "torchdata") if peer in peers]
+    cases = [
+        Case(peer, "default", data, options) for peer in ("arrayfeed", "grain", "grain_dataset", "torchdata") if peer in peers
+    ]
     rng = random.Random(2)
     rows = []
     for case in cases:
@@ -181,7 +183,9 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     options.counts = [10**digits for digits in range(3, 8)] if options.count is None else [1000, options.count]
     peers = list(PEERS) if options.peers in ("", "all") else options.peers.split(",")
-    wanted = list(PARTS) if options.workloads in ("", "all") else [each for each in options.workloads.split(",") if each in PARTS]
+    wanted = (
+        list(PARTS) if options.workloads in ("", "all") else [each for each in options.workloads.split(",") if each in PARTS]
+    )
     for name in wanted:
         start = time.perf_counter()
         write(options.results, f"part-{name}", {"part": name, "about": PARTS[name].__doc__, **PARTS[name](options, peers)})
