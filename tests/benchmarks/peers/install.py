@@ -16,7 +16,7 @@ from pathlib import Path
 __all__ = ["main"]
 
 ROOT = Path(__file__).resolve().parents[3]
-#: Needs a compiler, OpenCV and libjpeg-turbo: tried here, but no part of the extra, which could not be installed as a whole then.
+#: Needs a compiler, OpenCV and libjpeg-turbo: tried, but no part of the extra, which could not be installed as a whole then.
 ALSO = ["ffcv"]
 TIMEOUT_S = 600
 

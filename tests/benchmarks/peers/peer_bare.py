@@ -11,6 +11,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class Decoding:
     def __init__(self, workload: str, data: Path, prepared: Path, workers: int) -> None:
         self._labels = np.load(data / "label.npy")
         offsets, content = np.load(prepared / "offsets.npy"), np.load(prepared / "bytes.npy").tobytes()
-        images = [content[start:stop] for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+        images = [content[start:stop] for start, stop in pairwise(offsets)]
         decode: Callable[[bytes], Any] = records.decode_png if workload == "b" else records.decode_jpeg
         context = multiprocessing.get_context("fork")
         self._pipes = []

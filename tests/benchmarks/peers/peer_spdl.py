@@ -48,7 +48,15 @@ class Stages:
     """A pipeline for each epoch, over a new order of the records' numbers."""
 
     def __init__(
-        self, workload: str, data: Path, prepared: Path, batch_size: int, seed: int, *, whole_batches: bool, opencv: bool = False
+        self,
+        workload: str,
+        data: Path,
+        prepared: Path,
+        batch_size: int,
+        seed: int,
+        *,
+        whole_batches: bool,
+        opencv: bool = False,
     ) -> None:
         folder, self._name = {"b": (prepared, "png"), "c": (data, "jpeg")}.get(workload, (data, None))
         plain = [*records.fields(data)] if self._name is None else ["label"]

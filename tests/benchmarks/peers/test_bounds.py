@@ -1,6 +1,6 @@
 """Each workload against its bound, with wide margins: what falls far behind is a regression.
 
-The bounds are NumPy over arrays in memory, the bare work without a loader, and bare reads; see ``peer_numpy`` and ``peer_bare``.
+The bounds are NumPy over arrays in memory and the bare work, or reads, without a loader: ``peer_numpy`` and ``peer_bare``.
 """
 
 from __future__ import annotations
