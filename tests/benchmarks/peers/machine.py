@@ -27,13 +27,20 @@ PEERS = {
     "grain_tfds": "bench",
     "tfdata": "fixtures",
     "sedpack": "bench",
-    "seqtools": "bench",
+    "seqtools": "seqtools",
     "webdataset": "bench",
     "litdata": "bench",
-    "mosaic": "bench",
+    "mosaic": "mosaic",
     "spdl": "bench",
     "huggingface": "bench",
-    "ffcv": "bench",
+    "ffcv": "ffcv",
+}
+_VARIABLES = {
+    "bench": "ARRAYFEED_BENCH_PYTHON",
+    "fixtures": "ARRAYFEED_TFDS_PYTHON",
+    "seqtools": "ARRAYFEED_SEQTOOLS_PYTHON",
+    "mosaic": "ARRAYFEED_MOSAIC_PYTHON",
+    "ffcv": "ARRAYFEED_FFCV_PYTHON",
 }
 #: Configurations that differ from another one in these workloads only, and would be the same row twice in others.
 ONLY = {
@@ -47,7 +54,6 @@ ONLY = {
 }
 #: Who is measured over a thousand shards: those that read shards at random, of their own format or of TFDS's.
 OVER_SHARDS = ("arrayfeed", "numpy", "grain", "torch", "tfds", "tfdata")
-_VARIABLES = {"bench": "ARRAYFEED_BENCH_PYTHON", "fixtures": "ARRAYFEED_TFDS_PYTHON"}
 
 
 def interpreter(peer: str) -> str:

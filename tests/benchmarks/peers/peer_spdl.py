@@ -1,9 +1,9 @@
 """SPDL: a pipeline of stages on threads, over what its user brings; it has no format of its own.
 
-Configurations after its documentation (https://facebookresearch.github.io/spdl/main/getting_started/pytorch.html, "Restructuring
-PyTorch datasets for SPDL", and .../examples/image_dataloading.html): reading and decoding are stages, images are decoded, cropped
-and flipped by its own FFmpeg, and a batch of them is made at once by ``convert_frames``. The records lie in ``.npy`` files that
-are mapped into memory.
+Configurations after its documentation (https://facebookresearch.github.io/spdl/main/getting_started/pytorch.html,
+"Restructuring PyTorch Datasets for SPDL", and .../best_practice.html): reading and decoding are stages, images are decoded,
+cropped and flipped by its own FFmpeg, and a batch of them is made at once by ``convert_frames``. The records lie in ``.npy``
+files that are mapped into memory.
 """
 
 from __future__ import annotations
