@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from .columns import Columns
+from .deferred import Deferred
 from .description import describe
 from .errors import DecodeError
 from .example.plan import DecodePlan
@@ -80,27 +78,20 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         return self._read_batches(indices, (0, indices.size))[0]
 
     def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
-        where = self.records.addresses()
-        if where is not None and (known := self._plan.decode_known(where[0], indices, bounds)) is not None:
+        where = self.records.located()
+        if where is not None and (known := self._plan.decode_known(where, indices, bounds)) is not None:
             return known
         records = self.records.gather(indices)
         lap(READ)
         batches = self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
         if where is not None:
-            self._plan.note_addresses(where[0], indices)
+            self._plan.note_known(where, indices)
         return batches
 
-    def read_batch(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Columns:
-        # Records that were read before need no further look at their numbers: NumPy's own bounds are the right ones.
-        numbers = np.array(indices)
-        where = self.records.addresses()
-        if where is not None and numbers.ndim == 1 and numbers.dtype == np.int64:
-            try:
-                if (known := self._plan.decode_known(where[0], numbers, (0, numbers.size))) is not None:
-                    return known[0]
-            except IndexError:
-                pass  # which says less than ours does
-        return super().read_batch(numbers if numbers.dtype == np.int64 else indices)
+    def defer_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Deferred] | None:
+        """Return what ``read_batches`` does, large arrays still to be gathered; None where that is of no use."""
+        where = self.records.located()
+        return None if where is None else self._plan.defer_known(where, self._normalise(indices), bounds)
 
     @property
     def fingerprint(self) -> str:

@@ -9,14 +9,12 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from .arrayrecord.cache import GroupCache
 from .arrayrecord.crc import load_crc32c
-from .arrayrecord.file import ShardFile
-from .arrayrecord.index import ShardIndex
+from .arrayrecord.index_writing import DescribedShard, write_record_index
 from .arrayrecord.reader import ShardReader
-from .arrayrecord.record_index import RecordIndex, write_record_index
+from .arrayrecord.record_index import RecordIndex
 from .errors import DataError
 from .tfds import DatasetInfo, shard_paths
 
@@ -76,7 +74,7 @@ def build_indexes(directory: str | os.PathLike[str], *, in_cache: bool | None = 
         yield split.name, target
 
 
-def describe_shard_file(path: str) -> tuple[ShardFile, ShardIndex, npt.NDArray[np.uint32]]:
+def describe_shard_file(path: str) -> DescribedShard:
     """Return an open shard, where its records are, and their checksums."""
     reader = ShardReader(path, io="mmap", check="hash", max_chunk_bytes=1 << 31, cache=GroupCache())
     crc32c = load_crc32c()
@@ -84,4 +82,4 @@ def describe_shard_file(path: str) -> tuple[ShardFile, ShardIndex, npt.NDArray[n
     for start in range(0, reader.num_records, _BLOCK_RECORDS):
         records = np.arange(start, min(start + _BLOCK_RECORDS, reader.num_records))
         checksums[records] = [crc32c(record) for record in reader.read_many(records).tolist()]
-    return reader.file, reader.index, checksums
+    return DescribedShard(reader.file, reader.index, checksums)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .columns import Columns
+from .located import Located
 from .memory import Extents
 from .source import BaseSource, Indices
 
@@ -26,11 +27,8 @@ class RecordSource(BaseSource[bytes]):
     def gather(self, indices: Indices) -> Extents:
         """Return the records at ``indices``, all within bounds, where they lie in memory."""
 
-    def addresses(self) -> tuple[Indices, object] | None:
-        """Return where in memory each record is, 0 while it is not known, and what to hold while looking there.
-
-        None where records never stay in place. An address that was positive once stays what it is.
-        """
+    def located(self) -> Located | None:
+        """Return what is known of where in memory records are; None where they never stay in place."""
         return None
 
     @abstractmethod

@@ -300,6 +300,9 @@ class BaseSource(ABC, Sequence[T]):
             # Python integers past 64 bits, floats and anything else: judged one by one, as single reads are.
             array = np.array([self._normalise_one(index) for index in indices], np.int64)
         length = len(self)
+        # As unsigned numbers, negative ones are the largest: most arrays take one look.
+        if array.dtype == np.int64 and array.size and int(array.view(np.uint64).max()) < length:
+            return array
         bad = (array < -length) | (array >= length)
         if bad.any():
             raise IndexError(self._out_of_range(int(array[bad.argmax()])))

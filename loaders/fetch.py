@@ -128,9 +128,18 @@ class Fetcher:
         """Return what some positions give; where one raises, what those before it gave, and its error."""
         return self._chunker.make(task)
 
-    def fetch_run(self, records: Indices, bounds: Sequence[int]) -> list[Any]:
-        """Return the batches or chunks of ``records[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``."""
+    def fetch_run(self, records: Indices, bounds: Sequence[int], *, defers: bool = False) -> list[Any]:
+        """Return the batches or chunks of ``records[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``.
+
+        Args:
+          defers: Whether batches may be ``Deferred``.
+        """
         assert self._reader.read_batches is not None
+        if defers and self._reader.defer_batches is not None and not self.makes_chunks and not self.chain.batch_maps:
+            deferred = self._reader.defer_batches(records, bounds)
+            if deferred is not None:
+                lap_source()
+                return deferred
         columns = self._reader.read_batches(records, bounds)
         lap_source()
         batches = zip(columns, pairwise(bounds), strict=True)

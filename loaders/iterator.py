@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..datasource.deferred import Deferred
 from ..samplers import StateError
 from .batches import Batches, Ready
 from .plan import Cursor, Run
@@ -40,6 +41,7 @@ class LoaderIterator(Iterator[Any]):
         self._converted: deque[Ready] = deque()
         self._error: Exception | None = None
         self._finished = False
+        self._is_plain = loader._mask is None and loader._converter is None
         self._batches: Batches
         self._pass: Pass
         self._begun = False
@@ -96,6 +98,8 @@ class LoaderIterator(Iterator[Any]):
 
     def __next__(self) -> Any:
         loader = self._loader
+        if self._ready and self._is_plain and not loader._progress.is_stale(self._pass):
+            return self._take_ready(loader)
         # A batch that is there is not waited for.
         asked = None if self._ready and loader._converter is None else time.perf_counter()
         try:
@@ -119,6 +123,26 @@ class LoaderIterator(Iterator[Any]):
         self._previous = loader._watch.delivered(ready.rows, asked, self._previous)
         return batch
 
+    def _take_ready(self, loader: DataLoader) -> Any:
+        """Return the next batch, which is there, and which nothing is to be done to: by far the most of all small ones."""
+        try:
+            batch, cursor, rows, _ = self._ready.popleft()
+            if type(batch) is Deferred:
+                batch = self._make(batch)
+            loader._progress.deliver(self._pass, cursor)
+            self._cursor = cursor
+        except BaseException:
+            self._drop()
+            raise
+        self._previous = loader._watch.delivered(rows, None, self._previous)
+        return batch
+
+    def _make(self, deferred: Deferred) -> Any:
+        start = time.perf_counter_ns()
+        batch = deferred.make()
+        self._loader._watch.finished(time.perf_counter_ns() - start)
+        return batch
+
     def _fill(self) -> None:
         """Get the next batch ready, and start on those after it that are there already. Raises what stands in the way."""
         loader = self._loader
@@ -129,6 +153,8 @@ class LoaderIterator(Iterator[Any]):
                 return
             batch, cursor, rows, stop = self._ready[0]
             try:
+                if type(batch) is Deferred:
+                    batch = self._make(batch)
                 if loader._mask is not None:
                     batch = loader._mask.add(batch, self._order.counts(cursor.epoch, stop - rows, stop))
                 if loader._converter is not None:

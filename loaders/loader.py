@@ -75,6 +75,7 @@ class DataLoader:
       multiprocessing_context: How processes are started. ``"forkserver"``, the default, forks them from a clean process that
         has one thread; ``"spawn"`` starts an interpreter for each; ``"fork"`` needs nothing to be picklable, and is unsafe
         once this process has threads.
+      persistent_workers: False ends the processes with each pass, and begins none ahead.
       in_order: False delivers an epoch's batches as workers get done with them, so that nobody waits for a slow one: the same
         batches with the same random numbers, in an order that is another each time. State is exact to the batch all the same,
         but ranks have each their own, as with a ``Filter``; it loads on the same rank, or merged anywhere. Not with transforms
@@ -125,6 +126,7 @@ class DataLoader:
         num_workers: int | Literal["auto"] = 0,
         worker_type: WorkerType = "process",
         prefetch_factor: int = 2,
+        persistent_workers: bool = True,
         in_order: bool = True,
         multiprocessing_context: StartMethod | None = None,
         worker_init_fn: Callable[[int], None] | None = None,
@@ -180,6 +182,7 @@ class DataLoader:
             pin_memory=pin_memory,
             seed=seed,
             in_order=in_order,
+            persistent=persistent_workers,
         )
         if count is None:
             from .auto import Choice, open_auto

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..datasource.columns import Columns, StructureError
+from ..datasource.deferred import Deferred
+from ..datasource.examples import ExampleDataSource
 from ..datasource.source import BaseSource, Source
 from .in_hand import mark
 
@@ -41,6 +43,10 @@ class Reader:
         self.source = source
         self._read_batch: Callable[[Indices], Columns] | None = getattr(source, "read_batch", None) if columns else None
         self.read_batches: Callable[..., list[Columns]] | None = getattr(source, "read_batches", None) if columns else None
+        # Only of a source that says so of itself: a subclass may read otherwise.
+        self.defer_batches: Callable[..., list[Deferred] | None] | None = (
+            source.defer_batches if columns and type(source) is ExampleDataSource else None
+        )
         self._read_many: Callable[[list[int]], list[Any]] | None = getattr(source, "__getitems__", None)
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..datasource.columns import count_bytes
+from ..datasource.deferred import Deferred
 from ..datasource.laps import Laps
 from .fetch import Fetcher
 from .in_hand import NOTHING, mark
@@ -46,12 +47,14 @@ class RunMaker:
     Args:
       fetcher, order: What makes batches, and of which records.
       info: The worker that it belongs to; None where that is none.
+      defers: Whether who takes the batches knows what to do with ``Deferred`` ones.
     """
 
-    def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None) -> None:
+    def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None, *, defers: bool = False) -> None:
         self._fetcher = fetcher
         self._order = copy.copy(order)  # passes that run side by side do not disturb each other
         self._info = info
+        self._defers = defers
         self._max_batches = 1
 
     def max_batches(self) -> int:
@@ -81,7 +84,9 @@ class RunMaker:
         # Texts may differ: two batches are looked at, and the next run is made to fit.
         sizes = [count_bytes(batches[k]) for k in {0, len(batches) - 1}] if batches else [0]
         if batches and self._fetcher.takes_runs:
-            self._max_batches = max(1, min(_RUN_BATCHES, _RUN_BYTES // max(1, *sizes)))
+            # Of deferred batches only the addresses are there: the longer the run, the less its some 30 array operations cost.
+            most = _RUN_BATCHES if type(batches[-1]) is Deferred else _RUN_BYTES // max(1, *sizes)
+            self._max_batches = max(1, min(_RUN_BATCHES, most))
         worker = 0 if self._info is None else self._info.id
         nbytes = sum(sizes) * len(batches) // len(sizes)
         times = Times(worker, laps.start_ns, tuple(laps.spent_ns), nbytes, busy_ns + time.thread_time_ns())
@@ -94,7 +99,7 @@ class RunMaker:
         bounds = [bound - first for bound in run.bounds]
         if len(bounds) > 2:
             with suppress(Exception):  # of which batch it is, the loop below finds out
-                batches += self._fetcher.fetch_run(indices, bounds)
+                batches += self._fetcher.fetch_run(indices, bounds, defers=self._defers)
                 return
         for start, stop in pairwise(bounds):
             task = Task(self._order, run.epoch, first + start, indices[start:stop], allocate)

@@ -6,7 +6,8 @@ import errno
 import os
 import stat
 from abc import ABC, abstractmethod
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,10 @@ class ShardFile(ABC):
         """Return ``size`` bytes from a logical position, without block headers; all must lie within the file."""
 
     @abstractmethod
+    def read_raw(self, start: int, stop: int) -> bytes:
+        """Return the bytes of the file from one byte to another, both within it, block headers and all."""
+
+    @abstractmethod
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
         """Return many ranges from logical positions, each contiguous in memory: in place where they are, else copied.
 
@@ -51,7 +56,11 @@ class ShardFile(ABC):
         """
 
 
-def open_file(path: str, io: Io) -> ShardFile:
+#: Maps an open file of so many bytes.
+MapFile: TypeAlias = Callable[[int, int], npt.NDArray[np.uint8]]
+
+
+def open_file(path: str, io: Io, map_file: MapFile = map_file) -> ShardFile:
     """Open a file.
 
     Raises:
@@ -77,7 +86,7 @@ def open_file(path: str, io: Io) -> ShardFile:
         if io == "pread" or file_bytes == 0:
             file, handle = _PreadFile(path, file_bytes, handle), -1
             return file
-        return _MappedFile(path, file_bytes, handle)
+        return _MappedFile(path, map_file(handle, file_bytes))
     except OSError as error:
         raise DataError(f'cannot be mapped: {error.strerror}; io="pread" may do', path) from error
     finally:
@@ -92,9 +101,9 @@ class _MappedFile(ShardFile):
     happen, as on network file systems.
     """
 
-    def __init__(self, path: str, file_bytes: int, handle: int) -> None:
-        super().__init__(path, file_bytes)
-        self._array = map_file(handle, file_bytes)
+    def __init__(self, path: str, array: npt.NDArray[np.uint8]) -> None:
+        super().__init__(path, array.size)
+        self._array = array
         self._view = self._array.data
 
     @property
@@ -107,6 +116,9 @@ class _MappedFile(ShardFile):
             return self._view[physical : physical + size]
         end = to_physical(start + size - 1) + 1
         return memoryview(strip_block_headers(self._view[physical:end], physical))
+
+    def read_raw(self, start: int, stop: int) -> bytes:
+        return self._array[start:stop].tobytes()
 
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
         if starts.size and (int(starts.min()) < 0 or (starts > to_logical(self.file_bytes) - sizes).any()):
@@ -132,10 +144,12 @@ class _PreadFile(ShardFile):
     def read(self, start: int, size: int) -> memoryview:
         physical = to_physical(start)
         end = to_physical(start + size - 1) + 1 if size else physical
-        data = self._pread(end - physical, physical)
-        if len(data) < end - physical:
-            data += self._read_rest(end - physical - len(data), physical + len(data))
+        data = self.read_raw(physical, end)
         return memoryview(strip_block_headers(memoryview(data), physical) if end - physical != size else data)
+
+    def read_raw(self, start: int, stop: int) -> bytes:
+        data = self._pread(stop - start, start)
+        return data + self._read_rest(stop - start - len(data), start + len(data)) if len(data) < stop - start else data
 
     def _pread(self, size: int, physical: int) -> bytes:
         try:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..varint import decode_varint, decode_varints
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_logical
 from .chunk import CHUNK_HEADER_BYTES, ChunkError, Group, check_hashes, decode_group, parse_header
+from .steps import Steps
 
 __all__ = ["FIRST_CHUNK", "MAGIC", "IndexFormatError", "ShardIndex", "read_index"]
 
@@ -45,7 +46,8 @@ class IndexFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ShardIndex:
-    """Where the chunks of one file lie. 24 bytes a chunk; 16 where every chunk holds one record.
+    """Where the chunks of one file lie. 24 bytes a chunk; 16 where every chunk holds one record; nothing where a record index
+    says that all are alike.
 
     Attributes:
       starts: Logical position of each chunk's header, ascending, and of the footer behind the last: int64, chunks + 1.
@@ -54,7 +56,7 @@ class ShardIndex:
       num_records: Records in the file.
     """
 
-    starts: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64] | Steps
     decoded_sizes: npt.NDArray[np.int64]
     record_ends: npt.NDArray[np.int64] | None
     num_records: int

@@ -6,7 +6,7 @@ import sys
 from collections import deque
 
 from .cache import GroupCache
-from .first_reads import FirstReads
+from .indexed import IndexedRecords
 from .places import Places
 from .reader import ShardReader
 
@@ -28,7 +28,7 @@ class OpenShards:
     def __init__(self) -> None:
         self.places = Places(0)
         self.cache = GroupCache()
-        self.first_reads: FirstReads | None = None
+        self.indexed: IndexedRecords | None = None
         self._readers: dict[int, ShardReader] = {}
         self._order: deque[int] = deque()
         #: Index of a shard -> its reader, or None.

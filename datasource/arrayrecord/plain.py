@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from ..memory import Extents
 from ..varint import encode_varint
+from .blocks import USABLE_BYTES, to_physical
 from .chunk import CHUNK_HEADER_BYTES, SIMPLE
 
-__all__ = ["ONE_SIMPLE", "PLAIN_HEAD", "find_plain", "head_bytes"]
+__all__ = ["ONE_SIMPLE", "PLAIN_HEAD", "find_plain", "head_bytes", "place_plain"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -40,6 +41,20 @@ _HEAD_WORDS = 6
 def head_bytes(sizes: Ints) -> Ints:
     """Return what stands before a record of each size in a plain chunk: 43 bytes, 44 from 128 on, 45 from 16,384 on ..."""
     return PLAIN_HEAD.size + 1 + np.searchsorted(_VARINT_STEPS, sizes, side="right")
+
+
+def place_plain(starts: Ints, stops: Ints, sizes: Ints) -> Ints:
+    """Return where in its file each record begins, or minus that for one that crosses a block's boundary and so is nowhere in
+    one piece; 0 for one that cannot be plain, because its chunk has another length.
+
+    Args:
+      starts, stops: Logical positions at which its chunk begins and ends.
+      sizes: Bytes of the record.
+    """
+    begins = starts + head_bytes(sizes)
+    physical = to_physical(begins)
+    places = np.where(begins % USABLE_BYTES + sizes <= USABLE_BYTES, physical, -physical)
+    return np.where(begins + sizes == stops, places, 0)
 
 
 def find_plain(chunks: Extents, sizes: Ints) -> tuple[npt.NDArray[np.bool_] | None, Ints | int]:

@@ -24,11 +24,13 @@ from .chunk import (
     parse_header,
 )
 from .crc import load_crc32c
-from .file import Io, ShardFile, open_file
+from .file import Io, MapFile, ShardFile, open_file
 from .highwayhash import hash_many
 from .index import IndexFormatError, ShardIndex, read_index
+from .mapping import map_file
 from .plain import ONE_SIMPLE, PLAIN_HEAD, find_plain
 from .record_index import IndexedShard
+from .steps import Steps
 
 __all__ = ["Check", "ShardReader"]
 
@@ -56,16 +58,18 @@ class ShardReader:
         max_chunk_bytes: int,
         cache: GroupCache,
         indexed: IndexedShard | None = None,
+        map_file: MapFile = map_file,
     ) -> None:
         self.path = path
         self._check = check
         self._max_chunk_bytes = max_chunk_bytes
         self._cache = cache
-        self._file = open_file(path, io)
+        self._file = open_file(path, io, map_file)
         self._checksums: npt.NDArray[np.uint32] | None = None
         self.index = self._believe(indexed) or self._read_index()
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
-        self._starts = self.index.starts.data
+        starts = self.index.starts
+        self._starts = starts if isinstance(starts, Steps) else starts.data
         self._sizes = self.index.decoded_sizes.data
         self._base = 0 if self._file.mapping is None else self._file.mapping.ctypes.data
 

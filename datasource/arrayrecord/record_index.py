@@ -4,46 +4,56 @@ With it a split of any size opens without a look into its shards, costs no memor
 and every record can be checked against its CRC when it is first read. It is made of what the shards say themselves, and is
 only believed of a shard whose size and footer are still those it was made from.
 
-Layout, little-endian; the arrays start at multiples of 64 bytes::
+Layout, little-endian; the arrays start at multiples of 64 bytes, and those that say nothing are left out::
 
     0   b"arrayfeed.index\\n"
     16  u64 n, the bytes of the description; u32 its CRC32C; u32 0
-    32  the description, JSON: {"version": 1, "shards": [{"name", "records", "bytes", "footer", "signature", "crc32c"}, ...]}
+    32  the description, JSON: {"version": 2, "alike": null or [first, stride, size], "plain": true or false, "shards":
+                                [{"name", "records", "bytes", "footer", "signature", "crc32c", "run"}, ...]}
         starts       int64, records + 1 for each shard: logical position of each record's chunk, and of the footer
         sizes        int64, one a record: its bytes
         checksums    uint32, one a record: CRC32C of its bytes
+        runs         uint32, one for every ``run`` neighbours of a shard: CRC32C of their chunks, as they lie in the file
+        places       int64, one a record: see ``place_plain``
 
-``crc32c`` covers a shard's parts of the three arrays; ``signature`` is a digest of the headers of its first chunk, its last and
-its footer, each of which holds a hash of its chunk: a shard written anew has others, even where its records are as long.
+Where every record of every shard has ``size`` bytes, chunk k begins at ``first + k * stride``: ``alike`` says so, and
+``starts`` and ``sizes`` are left out. Where not ``plain``, records are compressed, and ``places`` is left out. ``crc32c``
+covers a shard's parts of all arrays but ``places``, which follow from the others; ``signature`` is a digest of the headers of
+its first chunk, its last and its footer, each of which holds a hash of its chunk: a shard written anew has others, even where
+its records are as long. Version 1 had ``starts``, ``sizes`` and ``checksums`` alone; it is read as well, but the first reads take longer.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .blocks import to_logical, to_physical
+from .blocks import to_logical
 from .chunk import CHUNK_HEADER_BYTES
 from .crc import load_crc32c
 from .file import ShardFile
 from .index import FIRST_CHUNK, ShardIndex
 from .mapping import map_file
+from .plain import head_bytes
+from .steps import Steps
 
-__all__ = ["IndexedShard", "RecordIndex", "write_record_index"]
+__all__ = ["HEADER", "MAGIC", "VERSION", "IndexedShard", "RecordIndex", "checksum_arrays", "lay_out", "sign"]
 
-_MAGIC = b"arrayfeed.index\n"
-_HEADER = struct.Struct("<16sQII")
-_VERSION = 1
+Ints = npt.NDArray[np.int64]
+
+MAGIC = b"arrayfeed.index\n"
+HEADER = struct.Struct("<16sQII")
+VERSION = 2
 _ALIGNMENT = 64
 
 
@@ -54,11 +64,14 @@ class IndexedShard:
     Attributes:
       index: Where the records are; its arrays are mapped from the index file.
       checksums: CRC32C of each record, uint32.
+      run, runs: How many neighbours share a checksum, and these checksums, uint32; 0 and none in version 1.
     """
 
     name: str
     index: ShardIndex
     checksums: npt.NDArray[np.uint32]
+    run: int
+    runs: npt.NDArray[np.uint32]
     file_bytes: int
     signature: str
     crc32c: int
@@ -68,20 +81,34 @@ class IndexedShard:
         if file.file_bytes != self.file_bytes:
             return f"the shard has {file.file_bytes} bytes, the index was made of {self.file_bytes}"
         starts, sizes = self.index.starts, self.index.decoded_sizes
-        if _checksum((starts, sizes, self.checksums)) != self.crc32c:
+        places = () if isinstance(starts, Steps) else (starts, sizes)
+        if checksum_arrays((*places, self.checksums, self.runs)) != self.crc32c:
             return "the index is damaged"
         # A checksum keeps no liar out, and nobody looks at these numbers again: read as they stand, records before the file's
         # first byte or of less than no length would be read from memory that is not the file's.
         first, last = to_logical(FIRST_CHUNK), to_logical(file.file_bytes) - CHUNK_HEADER_BYTES
-        if ((starts < first) | (starts > last)).any() or (np.diff(starts) < CHUNK_HEADER_BYTES).any() or (sizes < 0).any():
+        if isinstance(starts, Steps):
+            outside = starts[0] < first or starts[-1] > last  # the stride was looked at already
+        else:
+            outside = bool(((starts < first) | (starts > last)).any() or (np.diff(starts) < CHUNK_HEADER_BYTES).any())
+        if outside or (not isinstance(starts, Steps) and (sizes < 0).any()):
             return "the index is damaged"
-        if _sign(file, self.index) != self.signature:
+        if sign(file, self.index) != self.signature:
             return "the shard is another than the index was made of"
         return ""
 
 
 class RecordIndex:
     """An open index file. Threads may share it; picklable by its path.
+
+    Attributes:
+      alike: Where the first chunk begins in every shard, from one to the next, and bytes of a record, if all are alike.
+      starts: Of all shards, end to end; None where ``alike``.
+      sizes, checksums: Of all shards, end to end.
+      runs: Of all shards, end to end.
+      places: Of all shards, end to end; None where the index has none.
+
+    None of the arrays is to be believed of a shard before ``mismatch`` was asked; ``places`` is for the reader to check.
 
     Raises:
       DataError: The file is no index, or its description is damaged. What it says of a shard is checked when that is opened.
@@ -94,20 +121,27 @@ class RecordIndex:
             file_bytes = os.fstat(opened.fileno()).st_size
             data = map_file(opened.fileno(), file_bytes) if file_bytes else np.empty(0, np.uint8)
         description = _read_description(path, data)
-        shards = description["shards"]
-        counts = [int(shard["records"]) for shard in shards]
+        self._shards = shards = description["shards"]
+        counts = [shard["records"] for shard in shards]
+        num_runs = [-(-shard["records"] // shard["run"]) if shard["run"] else 0 for shard in shards]
         total = sum(counts)
-        starts, sizes, checksums = _places(int(data[16:24].view("<u8")[0]), total, len(counts))
-        if data.size != checksums + 4 * total or min(counts, default=0) < 0:
+        alike = description["alike"]
+        self.alike: tuple[int, int, int] | None = None if alike is None else (alike[0], alike[1], alike[2])
+        has = [alike is None, alike is None, True, description["version"] > 1, description["plain"]]
+        ends = lay_out(int(data[16:24].view("<u8")[0]), has, total, len(shards), sum(num_runs))
+        if data.size != ends[-1][1]:
             raise DataError(
                 f"a record index of {total} records cannot have {data.size} bytes; make it again with `arrayfeed index`", path
             )
-        self._starts = data[starts : starts + 8 * (total + len(counts))].view("<i8")
-        self._sizes = data[sizes : sizes + 8 * total].view("<i8")
-        self._checksums = data[checksums:].view("<u4")
-        self._shards = shards
-        self._firsts = np.cumsum([0, *counts]).tolist()
-        self._number_of = {str(shard["name"]): number for number, shard in enumerate(shards)}
+        arrays = [data[start:stop] for start, stop in ends]
+        self.starts: Ints | None = arrays[0].view("<i8") if alike is None else None
+        self.sizes: Ints = arrays[1].view("<i8") if alike is None else np.broadcast_to(np.int64(alike[2]), total)
+        self.checksums: npt.NDArray[np.uint32] = arrays[2].view("<u4")
+        self.runs: npt.NDArray[np.uint32] = arrays[3].view("<u4")
+        self.places: Ints | None = arrays[4].view("<i8") if description["plain"] else None
+        self._firsts = [0, *accumulate(counts)]
+        self._first_runs = [0, *accumulate(num_runs)]
+        self._number_of = {shard["name"]: number for number, shard in enumerate(shards)}
 
     def __getstate__(self) -> str:
         return self.path
@@ -116,113 +150,89 @@ class RecordIndex:
         self.__init__(path)  # type: ignore[misc]
 
     @property
-    def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-        """``starts``, ``sizes`` and ``checksums`` of all shards, end to end: not to be believed of one before ``mismatch``."""
-        return self._starts, self._sizes, self._checksums
+    def file_bytes(self) -> list[int]:
+        """The size of each shard's file."""
+        return [shard["bytes"] for shard in self._shards]
 
-    def find(self, name: str) -> tuple[int, int]:
-        """Return the number of the shard of that file name, and its first record in ``arrays``; raise KeyError for another."""
+    def find(self, name: str) -> tuple[int, int, int]:
+        """Return the number of the shard of that file name, its first record and its first run; raise KeyError for another."""
         number = self._number_of[name]
-        return number, self._firsts[number]
+        return number, self._firsts[number], self._first_runs[number]
 
     def lookup(self, name: str) -> IndexedShard | None:
         """Return what is known of the shard of that file name, or None."""
         number = self._number_of.get(name)
         if number is None:
             return None
-        first, last = self._firsts[number], self._firsts[number + 1]
+        first, last = self._firsts[number : number + 2]
+        starts: Ints | Steps
+        if self.alike is not None:
+            starts = Steps(*self.alike[:2], last - first + 1)
+        else:
+            assert self.starts is not None
+            starts = self.starts[first + number : last + number + 1]
         shard = self._shards[number]
         return IndexedShard(
             name,
-            ShardIndex(self._starts[first + number : last + number + 1], self._sizes[first:last], None, last - first),
-            self._checksums[first:last],
-            int(shard["bytes"]),
-            str(shard["signature"]),
-            int(shard["crc32c"]),
+            ShardIndex(starts, self.sizes[first:last], None, last - first),
+            self.checksums[first:last],
+            shard["run"],
+            self.runs[self._first_runs[number] : self._first_runs[number + 1]],
+            shard["bytes"],
+            shard["signature"],
+            shard["crc32c"],
         )
-
-
-def write_record_index(
-    path: str, shards: Mapping[str, Callable[[], tuple[ShardFile, ShardIndex, npt.NDArray[np.uint32]]]]
-) -> None:
-    """Write the index of a split's shards, whole or not at all.
-
-    Args:
-      path: Where to; replaced if it exists.
-      shards: By file name, what gives the open file, its index (one record a chunk) and the CRC32C of each record.
-
-    Raises:
-      DataError: A shard's chunks hold several records.
-    """
-    described: list[dict[str, Any]] = []
-    arrays: list[tuple[npt.NDArray[Any], ...]] = []
-    for name, describe in shards.items():
-        shard, index, checksums = describe()
-        if index.record_ends is not None:
-            raise DataError("its chunks hold several records each (group_size > 1); only one a chunk is indexed", shard.path)
-        found = (index.starts.astype("<i8"), index.decoded_sizes.astype("<i8"), checksums.astype("<u4"))
-        arrays.append(found)
-        described.append(
-            {
-                "name": name,
-                "records": index.num_records,
-                "bytes": shard.file_bytes,
-                "footer": to_physical(int(index.starts[-1])),
-                "signature": _sign(shard, index),
-                "crc32c": _checksum(found),
-            }
-        )
-    description = json.dumps({"version": _VERSION, "shards": described}).encode()
-    total = sum(shard["records"] for shard in described)
-    places = _places(len(description), total, len(described))
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    with open(temporary, "wb") as file:
-        file.write(_HEADER.pack(_MAGIC, len(description), load_crc32c()(description), 0) + description)
-        for column, place in enumerate(places):
-            file.seek(place)
-            for part in arrays:
-                file.write(part[column].tobytes())
-        file.truncate(places[2] + 4 * total)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def _read_description(path: str, data: npt.NDArray[np.uint8]) -> dict[str, Any]:
     try:
-        magic, size, checksum, _ = _HEADER.unpack(data[: _HEADER.size].tobytes())
-        text = data[_HEADER.size : _HEADER.size + size].tobytes()
-        if magic != _MAGIC or len(text) != size or load_crc32c()(text) != checksum:
+        magic, size, checksum, _ = HEADER.unpack(data[: HEADER.size].tobytes())
+        text = data[HEADER.size : HEADER.size + size].tobytes()
+        if magic != MAGIC or len(text) != size or load_crc32c()(text) != checksum:
             raise ValueError("its head is damaged")
         description: dict[str, Any] = json.loads(text)
-        if description["version"] != _VERSION:
-            raise ValueError(f"it is of version {description['version']}, this reads version {_VERSION}")
+        if description["version"] == 1:
+            shards = [{**shard, "run": 0} for shard in description["shards"]]
+            description = {"version": 1, "alike": None, "plain": False, "shards": shards}
+        elif description["version"] != VERSION:
+            raise ValueError(f"it is of version {description['version']}, this reads versions 1 and {VERSION}")
+        alike = description["alike"]
+        if alike is not None and not (
+            all(isinstance(n, int) and 0 <= n < 1 << 62 for n in alike) and alike[1] == alike[2] + head_bytes(alike[2])
+        ):
+            raise ValueError("what its records have in common is none")
         for shard in description["shards"]:
-            numbers, texts = [shard[key] for key in ("records", "bytes", "crc32c")], [shard["name"], shard["signature"]]
+            numbers, texts = [shard[key] for key in ("records", "bytes", "crc32c", "run")], [shard["name"], shard["signature"]]
             if not all(isinstance(n, int) and n >= 0 for n in numbers) or not all(isinstance(t, str) for t in texts):
                 raise ValueError("it describes no shards")
-    except (ValueError, TypeError, KeyError, struct.error) as error:
+            if description["version"] > 1 and shard["run"].bit_count() != 1:
+                raise ValueError(f"runs of {shard['run']} records, which is no power of two")
+    except (ValueError, TypeError, KeyError, IndexError, struct.error) as error:
         raise DataError(f"no record index: {error}; make it again with `arrayfeed index`", path) from None
     return description
 
 
-def _places(description_bytes: int, records: int, shards: int) -> tuple[int, int, int]:
-    """Return where the three arrays start."""
-    starts = _align(_HEADER.size + description_bytes)
-    sizes = _align(starts + 8 * (records + shards))
-    return starts, sizes, _align(sizes + 8 * records)
+def lay_out(description_bytes: int, has: Sequence[bool], records: int, shards: int, runs: int) -> list[tuple[int, int]]:
+    """Return start and end of each array in the file; of those that are left out, nothing."""
+    sizes = [8 * (records + shards), 8 * records, 4 * records, 4 * runs, 8 * records]
+    return list(_lay_out(HEADER.size + description_bytes, has, sizes))
 
 
-def _align(place: int) -> int:
-    return -(-place // _ALIGNMENT) * _ALIGNMENT
+def _lay_out(end: int, has: Sequence[bool], sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    for present, size in zip(has, sizes, strict=True):
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT if present else end
+        end = start + size if present else end
+        yield start, end
 
 
-def _sign(file: ShardFile, index: ShardIndex) -> str:
+def sign(file: ShardFile, index: ShardIndex) -> str:
+    """Return a digest of what tells a shard from others that were written in its place."""
     digest = blake2b(digest_size=8)
     for chunk in (0, -2, -1) if index.num_records else (-1,):
         digest.update(file.read(int(index.starts[chunk]), CHUNK_HEADER_BYTES))
     return digest.hexdigest()
 
 
-def _checksum(arrays: Sequence[npt.NDArray[Any]]) -> int:
+def checksum_arrays(arrays: Sequence[npt.NDArray[Any]]) -> int:
+    """Return the CRC32C of arrays, end to end."""
     return load_crc32c()(b"".join(array.tobytes() for array in arrays))

@@ -22,7 +22,9 @@ from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
 from ..source import Indices
 from .file import Io
-from .first_reads import FirstReads
+from .indexed import IndexedRecords
+from .located import Located, LocatedByIndex, LocatedByPlaces
+from .mapping import map_file
 from .opened import OpenShards
 from .places import Places
 from .reader import Check, ShardReader
@@ -107,13 +109,13 @@ class ArrayRecordDataSource(RecordSource):
         self._ends = list(accumulate(lengths))
         self._end_array = np.array(self._ends, np.int64)
         self._first = np.array([s.start for s in shards], np.int64) - (self._end_array - np.array(lengths, np.int64))
-        if len(self) <= _MAX_PLACES:
-            opened = self._hold()
+        opened = self._hold()
+        if self._io == "mmap" and self._check == "crc" and len(self._indexes) == 1:
+            names = [os.path.basename(shard.path) for shard in shards]
+            with suppress(KeyError, OSError, ValueError):  # what the index does not say, or the system does not do
+                opened.indexed = IndexedRecords(self._indexes[0], names, self._first, self._end_array)
+        if opened.indexed is None and len(self) <= _MAX_PLACES:
             opened.places = Places(len(self))
-            if self._io == "mmap" and self._check == "crc" and len(self._indexes) == 1:
-                with suppress(KeyError):  # a shard that is not indexed
-                    names = [os.path.basename(shard.path) for shard in shards]
-                    opened.first_reads = FirstReads(self._indexes[0], names, self._first, self._end_array)
 
     def _count(self, number: int, shard: Shard) -> int:
         """Return how many records a shard contributes; opens the file."""
@@ -135,25 +137,40 @@ class ArrayRecordDataSource(RecordSource):
         places = opened.places
         if index < len(places.address_of) and (address := places.address_of[index]) > 0:
             return copy_bytes(address, places.size_of[index])
+        if opened.indexed is not None:
+            address, size = opened.indexed.find(index)
+            if address > 0:
+                return copy_bytes(address, size)
         return bytes(self._read_elsewhere(opened, index))
 
     def _view_one(self, index: int) -> bytes | memoryview:
         opened = self._opened or self._hold()
         places = opened.places
-        if index < len(places.address_of) and (address := places.address_of[index]) > 0:
+        if opened.indexed is not None:
+            address, size = opened.indexed.find(index)
+        elif index < len(places.address_of):
+            address, size = places.address_of[index], places.size_of[index]
+        else:
+            address = size = 0
+        if address > 0:
             # In the mapping, or in a copy that was kept of a record in two blocks: both live as long as what is open.
-            size = places.size_of[index]
             return copy_bytes(address, size) if size < _LONG_BYTES else view_bytes(address, size, opened)
         return self._read_elsewhere(opened, index)
 
     def _read_elsewhere(self, opened: OpenShards, index: int) -> bytes | memoryview:
         """Return a record that is not known to be in one piece anywhere."""
-        places, number = opened.places, bisect_right(self._ends, index)
+        places, indexed, number = opened.places, opened.indexed, bisect_right(self._ends, index)
+        if indexed is not None:
+            place, size = indexed.find(index)
+            if place:  # was checked before
+                return indexed.join(-place, size)
         reader = self._reader(opened, number)
         if index < len(places.crossing_of) and (start := places.crossing_of[index]):
             return reader.file.read(start, places.size_of[index])  # was checked before
         record, address = reader.read_one(index + int(self._first[number]))
-        if address and index < len(places.address_of):
+        if indexed is not None:
+            indexed.note_one(index, number, address)
+        elif address and index < len(places.address_of):
             places.note_one(index, address, len(record))
         return record
 
@@ -166,6 +183,9 @@ class ArrayRecordDataSource(RecordSource):
         opened = self._hold()
         if not indices.size:
             return Extents.joined([])
+        if opened.indexed is not None:
+            found = opened.indexed.gather(indices, opened, partial(self._reader, opened))
+            return self._gather_shards(opened, indices) if found is None else found
         if not len(opened.places.addresses):
             return self._gather_shards(opened, indices)
         places = opened.places
@@ -183,17 +203,14 @@ class ArrayRecordDataSource(RecordSource):
             places.keep(indices[kept], found[kept])
         return found
 
-    def addresses(self) -> tuple[Indices, object] | None:
+    def located(self) -> Located | None:
         opened = self._hold()
-        return (opened.places.addresses, opened) if len(opened.places.addresses) else None
+        if opened.indexed is not None:
+            return LocatedByIndex(opened.indexed, opened, partial(self._reader, opened))
+        return LocatedByPlaces(opened.places, opened) if len(opened.places.addresses) else None
 
     def _gather_shards(self, opened: OpenShards, indices: Indices) -> Extents:
         """Return records as their shards give them; some of them were not read before, or are not remembered."""
-        if (
-            opened.first_reads is not None
-            and (found := opened.first_reads.gather(indices, opened.places, opened, partial(self._reader, opened))) is not None
-        ):
-            return found
         if len(self._shards) == 1:
             return self._gather_shard(opened, 0, indices + self._first[0])
         numbers = np.searchsorted(self._end_array, indices, side="right")
@@ -254,7 +271,7 @@ class ArrayRecordDataSource(RecordSource):
 
     def _open(self, opened: OpenShards, number: int) -> ShardReader:
         shard = self._shards[number]
-        reader = self._make_reader(opened, shard)
+        reader = self._make_reader(opened, shard, number)
         expected = shard.start + self._lengths[number]
         if reader.num_records < expected or (shard.end is None and reader.num_records != expected):
             raise CorruptShardError(
@@ -264,7 +281,7 @@ class ArrayRecordDataSource(RecordSource):
             )
         return opened.keep(number, reader)
 
-    def _make_reader(self, opened: OpenShards, shard: Shard) -> ShardReader:
+    def _make_reader(self, opened: OpenShards, shard: Shard, number: int | None = None) -> ShardReader:
         name = os.path.basename(shard.path)
         return ShardReader(
             shard.path,
@@ -273,6 +290,7 @@ class ArrayRecordDataSource(RecordSource):
             max_chunk_bytes=self._max_chunk_bytes,
             cache=opened.cache,
             indexed=next((found for index in self._indexes if (found := index.lookup(name))), None),
+            map_file=map_file if number is None or opened.indexed is None else opened.indexed.mapper(number),
         )
 
     def close(self) -> None:

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..columns import Columns
+from ..deferred import Deferred
 from ..features import Leaf
 from ..memory import MAX_WINDOW_BYTES, window
 from .layout import Field, Layout
@@ -24,9 +26,13 @@ __all__ = ["LARGE_BYTES", "KnownRecords"]
 Ints = npt.NDArray[np.int64]
 #: Addresses of records -> the column of a leaf; None if the leaf refuses one of them.
 Cut: TypeAlias = Callable[[Ints], npt.NDArray[Any] | None]
+#: Of each leaf, and how many bytes of each record it is in an array of its own for every batch; 0 for those that are small.
+Cuts: TypeAlias = Sequence[tuple[Cut, int]]
 
 #: Of a leaf this large, each batch gets memory of its own; smaller ones of several batches are cut out of one column.
 LARGE_BYTES = 256
+#: Not the number of a layout: the records cannot be read by their addresses.
+_NEVER = 255
 
 
 class KnownRecords:
@@ -35,79 +41,85 @@ class KnownRecords:
     Args:
       leaves: What is cut out of each record.
       layouts: How records look, which may grow; number 1 is the first.
-      num_records: How many there are; takes a byte each, as it is written to.
+      num_records: How many there are.
+      slot_bits: ``2**slot_bits`` neighbours are known together; each such slot takes a byte, as it is written to.
     """
 
-    def __init__(self, leaves: Sequence[Leaf], layouts: Sequence[Layout], num_records: int) -> None:
+    def __init__(self, leaves: Sequence[Leaf], layouts: Sequence[Layout], num_records: int, slot_bits: int = 0) -> None:
+        self.slot_bits = slot_bits
         self._leaves = leaves
         self._layouts = layouts
-        # By record: its layout's number; 0 if its address or its layout is not known, or cannot be used.
-        self._number_of = np.zeros(num_records, np.uint8)
-        self._cuts: dict[int, list[tuple[Cut, bool]] | None] = {0: None}
+        # By slot: its layout's number; 0 if its address or its layout is not known, _NEVER if it cannot be used.
+        self._number_of = np.zeros((num_records >> slot_bits) + 1, np.uint8)
+        self._cuts: dict[int, Cuts | None] = {0: None, _NEVER: None}
 
     def learn(self, indices: Ints, numbers: npt.NDArray[np.uint8]) -> None:
-        """Remember the layouts of records whose addresses are known; 0 or a number past all layouts for those without one."""
+        """Remember the layouts of records whose addresses are known, or of slots by their first record; 0 or a number past all
+        layouts for those without one."""
+        slots = indices >> self.slot_bits
         for number in np.unique(numbers).tolist():
-            if 0 < number <= len(self._layouts):
-                if number not in self._cuts:
-                    self._cuts[number] = self._make_cuts(self._layouts[number - 1])
-                if self._cuts[number] is not None:
-                    self._number_of[indices[numbers == number]] = number
+            if number and number not in self._cuts:
+                self._cuts[number] = self._make_cuts(self._layouts[number - 1]) if number <= len(self._layouts) else None
+            if number:
+                self._number_of[slots[numbers == number]] = _NEVER if self._cuts[number] is None else number
 
-    def read(self, addresses: Ints, indices: Ints) -> list[npt.NDArray[Any]] | None:
-        """Return the column of each leaf; None unless all records are known and of one layout.
+    def unknown_slots(self, indices: Ints) -> Ints:
+        """Return the slots of records of which nothing is known, each once."""
+        slots = np.unique(indices >> self.slot_bits)
+        unknown: Ints = slots[self._number_of[slots] == 0]
+        return unknown
 
-        Args:
-          addresses: Where each record is in memory, by its number.
-          indices: The records; negative ones count from the end.
+    def find_cuts(self, indices: Ints) -> Cuts | None:
+        """Return how records are cut, at least one; None unless all are known and of one layout."""
+        numbers = self._number_of[indices >> self.slot_bits if self.slot_bits else indices]
+        first = numbers[:1].tobytes()
+        # Of bytes, count() is three times as fast as NumPy's comparison.
+        return self._cuts[first[0]] if numbers.tobytes().count(first) == numbers.size else None
 
-        Raises:
-          IndexError: One of ``indices`` is out of bounds.
-        """
-        cuts = self._find_cuts(indices)
-        if cuts is None:
-            return None
-        at = addresses[indices]
-        columns = []
-        for cut, _ in cuts:
-            column = cut(at)
-            if column is None:
-                return None  # for the slow way, which finds and names the record at fault
-            columns.append(column)
-        return columns
-
-    def read_batches(self, addresses: Ints, indices: Ints, bounds: Sequence[int]) -> list[list[npt.NDArray[Any]]] | None:
-        """Return the columns of each batch ``indices[bounds[k] : bounds[k + 1]]``, as ``read`` does for one."""
-        cuts = self._find_cuts(indices)
-        if cuts is None:
-            return None
-        at = addresses[indices]
+    def read_batches(self, cuts: Cuts, addresses: Ints, bounds: Sequence[int]) -> list[list[npt.NDArray[Any]]] | None:
+        """Return the columns of each batch of records ``bounds[k] <= row < bounds[k + 1]`` of ``addresses``, which are cut by
+        ``cuts``; None where a leaf refuses one of them: for the slow way, which finds and names the record at fault."""
         batches: list[list[npt.NDArray[Any]]] = [[] for _ in bounds[1:]]
-        for cut, is_large in cuts:
-            whole = None if is_large else cut(at)
+        for cut, large_bytes in cuts:
+            whole = None if large_bytes else cut(addresses)
             for batch, (start, stop) in zip(batches, pairwise(bounds), strict=True):
-                column = cut(at[start:stop]) if whole is None else whole[start:stop]
+                column = cut(addresses[start:stop]) if whole is None else whole[start:stop]
                 if column is None:
                     return None
                 batch.append(column)
         return batches
 
-    def _find_cuts(self, indices: Ints) -> list[tuple[Cut, bool]] | None:
-        numbers = self._number_of[indices]
-        first = numbers[:1].tobytes()
-        # Of bytes, count() is three times as fast as NumPy's comparison.
-        if not first or numbers.tobytes().count(first) != numbers.size:
+    def defer_batches(
+        self,
+        cuts: Cuts,
+        addresses: Ints,
+        held: object,
+        bounds: Sequence[int],
+        nest: Callable[[list[npt.NDArray[Any]]], Columns],
+    ) -> list[Deferred] | None:
+        """Return what ``read_batches`` does, large columns still to be cut; None where there are none."""
+        large = [cut for cut, nbytes in cuts if nbytes]
+        if not large:
             return None
-        return self._cuts[first[0]]
+        row_bytes = sum(nbytes for _, nbytes in cuts)
+        small = [None if nbytes else cut(addresses) for cut, nbytes in cuts]
+        if sum(column is None for column in small) > len(large):
+            return None
+        batches = []
+        for start, stop in pairwise(bounds):
+            columns = [None if column is None else column[start:stop] for column in small]
+            batches.append(Deferred(columns, large, addresses[start:stop], held, nest, row_bytes * (stop - start)))
+        return batches
 
-    def _make_cuts(self, layout: Layout) -> list[tuple[Cut, bool]] | None:
+    def _make_cuts(self, layout: Layout) -> Cuts | None:
         """Return how each leaf is cut out of records of a layout; None if one of them is too long for a window."""
         cuts = []
         for leaf in self._leaves:
             field = layout.fields[leaf.key]
             if not 0 < field.nbytes <= MAX_WINDOW_BYTES:
                 return None
-            cuts.append((_cut_raw(leaf, field) if leaf.feature.stored_raw else _cut(leaf, field), field.nbytes >= LARGE_BYTES))
+            is_large = leaf.feature.stored_raw and field.nbytes >= LARGE_BYTES
+            cuts.append((_cut_raw(leaf, field) if leaf.feature.stored_raw else _cut(leaf, field), field.nbytes * is_large))
         return cuts
 
 

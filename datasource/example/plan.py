@@ -12,10 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..columns import Columns
+from ..deferred import Deferred
 from ..errors import DecodeError
 from ..features import FeaturesDict, Leaf
+from ..laps import READ, lap
+from ..located import Located
 from ..memory import Extents
-from .known import LARGE_BYTES, KnownRecords
+from .known import LARGE_BYTES, Cuts, KnownRecords
 from .layout import Field, Layout
 from .single import SingleDecoder
 
@@ -91,44 +94,71 @@ class DecodePlan:
         columns = self._decode_mixed(numbers, records, locate)
         return [self._nest([column[start:stop] for column in columns]) for start, stop in pairwise(bounds)]
 
-    def decode_known(self, addresses: Ints, indices: Ints, bounds: Sequence[int]) -> list[Columns] | None:
+    def decode_known(self, where: Located, indices: Ints, bounds: Sequence[int]) -> list[Columns] | None:
         """Return batches of records as ``decode_columns`` does, straight from where they are; None if that cannot be.
 
-        Args:
-          addresses: Where each record is in memory, by number, which the caller keeps alive.
-          indices: ``-num_records <= index < num_records``; not changed by others meanwhile.
+        Where records are found by slots, those of a slot are compared when the first of them is asked for.
 
-        Raises:
-          IndexError: One of ``indices`` is out of these bounds.
+        Args:
+          where: Where the records are.
+          indices: ``0 <= index < num_records``; not changed by others meanwhile.
         """
-        known = self._known
-        if known is None:
+        found = self._find_known(where, indices)
+        if found is None:
             return None
-        if len(bounds) == 2:
-            columns = known.read(addresses, indices)
-            return None if columns is None else [self._nest(columns)]
-        batches = known.read_batches(addresses, indices, bounds)
+        known, cuts = found
+        addresses, _held = where.addresses(indices)
+        batches = known.read_batches(cuts, addresses, bounds)
         return None if batches is None else list(map(self._nest, batches))
 
-    def note_addresses(self, addresses: Ints, indices: Ints) -> None:
-        """Remember which of the records, decoded just now, ``decode_known`` can read: those with an address and a layout."""
-        if not self._columnar:
-            return
-        has_address = addresses[indices] > 0
-        if has_address.any():
-            if self._known is None:
-                self._known = KnownRecords(self._leaves, self._layouts, len(self._number_of))
-            self._known.learn(indices, np.where(has_address, self._number_of[indices], 0))
+    def defer_known(self, where: Located, indices: Ints, bounds: Sequence[int]) -> list[Deferred] | None:
+        """Return what ``decode_known`` does, large arrays still to be gathered; None where there are none, too."""
+        found = self._find_known(where, indices)
+        if found is None:
+            return None
+        known, cuts = found
+        return known.defer_batches(cuts, *where.addresses(indices), bounds, self._nest)
+
+    def _find_known(self, where: Located, indices: Ints) -> tuple[KnownRecords, Cuts] | None:
+        if not self._columnar or not indices.size:
+            return None
+        known = self._known
+        if known is None or known.slot_bits != where.slot_bits:
+            known = self._known = KnownRecords(self._leaves, self._layouts, len(self._number_of), where.slot_bits)
+        cuts = known.find_cuts(indices)
+        if cuts is None and where.slot_bits and self._learn_slots(known, where, indices):
+            cuts = known.find_cuts(indices)
+        return None if cuts is None else (known, cuts)
+
+    def note_known(self, where: Located, indices: Ints) -> None:
+        """Remember which of the records, decoded just now, ``decode_known`` can read: those in place that have a layout."""
+        if self._known is not None and not where.slot_bits:
+            self._known.learn(indices, np.where(where.is_known(indices), self._number_of[indices], 0))
+
+    def _learn_slots(self, known: KnownRecords, where: Located, indices: Ints) -> bool:
+        """Compare all records of the slots that these are in, where that was not done; return whether it was of use."""
+        slots = known.unknown_slots(indices)
+        members = where.members(slots) if slots.size else None
+        lap(READ)
+        if members is None:
+            return False
+        of_slot = members[0] >> where.slot_bits
+        numbers = self._match(members[1], few=0)
+        slots, starts = np.unique(of_slot, return_index=True)
+        lowest, highest = np.minimum.reduceat(numbers, starts), np.maximum.reduceat(numbers, starts)
+        known.learn(slots << where.slot_bits, np.where(lowest == highest, lowest, _NO_LAYOUT))
+        return True
 
     # -- by layout ------------------------------------------------------------------------------------------------
 
-    def _match(self, records: Extents) -> npt.NDArray[np.uint8]:
-        """Return the number of each record's layout: 1 for the first that was learnt, _NO_LAYOUT for records to be parsed."""
+    def _match(self, records: Extents, few: int = _FEW) -> npt.NDArray[np.uint8]:
+        """Return the number of each record's layout: 1 for the first that was learnt, _NO_LAYOUT for those to be parsed. Of up
+        to ``few`` records none is learnt."""
         numbers = np.full(len(records), _NO_LAYOUT, np.uint8)
         for rows in _by_size(records.sizes):
             size = int(records.sizes[rows[0]])
             known = [number for number, layout in enumerate(self._layouts, start=1) if layout.size == size]
-            while rows.size > _FEW or (known and rows.size):
+            while rows.size > few or (known and rows.size):
                 number = known.pop() if known else self._learn(records[rows[:1]].tolist()[0])
                 if number is None:
                     break

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ..arrayrecord.record_index import write_record_index
+from ..arrayrecord.index_writing import write_record_index
 from ..indexing import index_path
 from ..manifest import MANIFEST_FILE, FileEntry, Manifest, content_files, describe_file
 from ..tfds import DatasetInfo, SplitInfo, shard_paths
@@ -45,7 +45,7 @@ def place_shards(
             move = os.rename if os.path.dirname(shard.path) == directory else link_or_rename
             move(shard.path, path)
             entries[place.as_posix()] = shard.entry
-            indexed[place.name] = partial(describe_shard, path, shard.checksums)
+            indexed[place.name] = partial(describe_shard, path, shard)
         # What others wrote may be grouped, or of equal names in several folders: those are read without an index.
         if shards and len(indexed) == len(shards) and not any(shard.is_grouped for shard in shards):
             write_record_index(os.fspath(index_path(directory, info, split)), indexed)

@@ -95,9 +95,11 @@ class Existing:
             _link(os.path.realpath(source), target)
             reader = open_shard(target)
             num_bytes = int(reader.index.decoded_sizes.sum())
-            checksums = _find_checksums(source, index)
             is_grouped = reader.index.record_ends is not None
-            shards.append(WrittenShard(target, reader.num_records, num_bytes, checksums, entries[name.as_posix()], is_grouped))
+            known = _find_checksums(source, index)
+            shards.append(
+                WrittenShard(target, reader.num_records, num_bytes, known[0], entries[name.as_posix()], is_grouped, *known[1:])
+            )
         return shards
 
     def link_rest(self, directory: str, changed: Collection[str]) -> None:
@@ -128,14 +130,17 @@ class Existing:
                     _link(source, target)
 
 
-def _find_checksums(path: str, index: RecordIndex | None) -> npt.NDArray[np.uint32]:
-    """Return the CRC32C of each record of a shard: as its index says, or as they are where it has none."""
+def _find_checksums(path: str, index: RecordIndex | None) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.uint32] | None]:
+    """Return the CRC32C of each record of a shard, and what ``WrittenShard`` wants to know of neighbours: as its index says, or
+    as they are where it has none."""
     indexed = None if index is None else index.lookup(os.path.basename(path))
     if indexed is None:
-        return describe_shard_file(path)[2]
+        return describe_shard_file(path).checksums, 0, None
     if reason := indexed.mismatch(open_shard(path).file):
         raise DataError(f"nothing can be appended, because its record index does not fit it: {reason}", path)
-    return indexed.checksums.astype(np.uint32)
+    # Copies: the index that they are mapped from may be written anew.
+    runs = indexed.runs.astype(np.uint32) if indexed.run else None
+    return indexed.checksums.astype(np.uint32), indexed.run, runs
 
 
 def _link(source: str, target: str) -> None:

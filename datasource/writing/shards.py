@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from ..arrayrecord.cache import GroupCache
 from ..arrayrecord.crc import load_crc32c
-from ..arrayrecord.file import ShardFile
-from ..arrayrecord.index import ShardIndex
+from ..arrayrecord.index_writing import DescribedShard
 from ..arrayrecord.reader import ShardReader
 from ..errors import DataError
 from ..manifest import FileEntry, describe_file
@@ -34,6 +33,7 @@ class WrittenShard:
       checksums: CRC32C of each record, taken before it was written.
       entry: What the manifest is to say of it.
       is_grouped: Whether its chunks hold several records, as of one that others wrote.
+      run, runs: What a record index says already of neighbours, see ``DescribedShard``.
     """
 
     path: str
@@ -42,6 +42,8 @@ class WrittenShard:
     checksums: npt.NDArray[np.uint32]
     entry: FileEntry
     is_grouped: bool = False
+    run: int = 0
+    runs: npt.NDArray[np.uint32] | None = None
 
 
 class _Writer(Protocol):
@@ -233,10 +235,10 @@ def _open_writer(path: str, options: str) -> _Writer:
     return writer
 
 
-def describe_shard(path: str, checksums: npt.NDArray[np.uint32]) -> tuple[ShardFile, ShardIndex, npt.NDArray[np.uint32]]:
-    """Return what the record index needs to know of a written shard; see ``write_record_index``."""
+def describe_shard(path: str, shard: WrittenShard) -> DescribedShard:
+    """Return what the record index needs to know of a written shard, which is at ``path`` by now."""
     reader = open_shard(path)
-    return reader.file, reader.index, checksums
+    return DescribedShard(reader.file, reader.index, shard.checksums, shard.run, shard.runs)
 
 
 def open_shard(path: str) -> ShardReader:

@@ -7,7 +7,7 @@ from operator import add
 from time import perf_counter
 from typing import Final
 
-from ...datasource.laps import STAGES
+from ...datasource.laps import DECODE, STAGES
 from .stats import LoaderStats, StageStats, WorkerStats
 from .times import Times
 
@@ -56,6 +56,12 @@ class Watch:
             sums = self._made[times.worker] = [0] * (len(STAGES) + 2)
         sums[:] = map(add, sums, (*times.spent_ns, records, times.nbytes))
         self._nbytes += times.nbytes
+
+    def finished(self, spent_ns: int) -> None:
+        """Count time spent decoding the rest of a batch, in the thread that takes it."""
+        made = self._made.get(0)
+        if made is not None:
+            made[DECODE] += spent_ns
 
     def converted(self, spent_ns: int) -> None:
         """Count time spent turning batches into what the consumer wants."""

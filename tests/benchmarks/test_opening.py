@@ -7,17 +7,17 @@ import os
 import statistics
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from arrayfeed import DatasetWriter
-from arrayfeed.datasource.arrayrecord.record_index import write_record_index
+from arrayfeed.datasource.arrayrecord.index_writing import DescribedShard, write_record_index
+from arrayfeed.datasource.arrayrecord.record_index import RecordIndex
 from arrayfeed.datasource.features import ClassLabel
 from arrayfeed.datasource.indexing import index_path
 from arrayfeed.datasource.tfds import DatasetInfo, SplitInfo, shard_paths
-from arrayfeed.datasource.writing.shards import describe_shard
+from arrayfeed.datasource.writing.shards import open_shard
 
 _OPEN = """
 import sys, time
@@ -40,12 +40,14 @@ def make_dataset(path: Path, num_shards: int, num_records: int) -> None:
     (only,) = shard_paths(path, info, "one")
     info = dataclasses.replace(info, splits=(SplitInfo("train", (num_records,) * num_shards),))
     info.write(path)
-    describe = describe_shard(os.fspath(only), np.zeros(num_records, np.uint32))
-    checksums = np.frombuffer(index_path(path, info, "one").read_bytes()[-4 * num_records or None :], np.uint32)
+    reader = open_shard(os.fspath(only))
+    index = RecordIndex(os.fspath(index_path(path, info, "one"))).lookup(only.name)
+    assert index is not None
+    described = DescribedShard(reader.file, reader.index, index.checksums, index.run, index.runs)
     paths = shard_paths(path, info, "train") if num_shards else []
     for shard in paths:
         os.link(only, shard)
-    shards = {shard.name: partial(lambda *found: found, *describe[:2], checksums) for shard in paths}
+    shards = {shard.name: lambda: described for shard in paths}
     write_record_index(os.fspath(index_path(path, info, "train")), shards)
 
 

@@ -23,7 +23,9 @@ from arrayfeed.datasource.arrayrecord import ArrayRecordDataSource
 from arrayfeed.datasource.arrayrecord.file import open_file
 from arrayfeed.datasource.arrayrecord.highwayhash import hash_bytes
 from arrayfeed.datasource.arrayrecord.index import read_index
-from arrayfeed.datasource.arrayrecord.record_index import RecordIndex, write_record_index
+from arrayfeed.datasource.arrayrecord.index_writing import DescribedShard, write_record_index
+from arrayfeed.datasource.arrayrecord.plain import place_plain
+from arrayfeed.datasource.arrayrecord.record_index import RecordIndex
 from arrayfeed.datasource.errors import CorruptShardError, DataError, ShardNotFoundError
 from arrayfeed.datasource.shards import Shard as ShardOf
 from arrayfeed.datasource.varint import encode_varint
@@ -387,17 +389,22 @@ def forge_index(folder: Path, starts: dict[int, int], sizes: dict[int, int]) -> 
     path = forge(folder / "shard", Shard([*SINGLES, *SINGLES[:2]]))
     file = open_file(path, "pread")
     truth = read_index(file.read, file.file_bytes, check_hash=True)
-    write_record_index(str(folder / "index"), {"shard": lambda: (file, truth, np.zeros(5, np.uint32))})
+    described = DescribedShard(file, truth, np.zeros(5, np.uint32))
+    write_record_index(str(folder / "index"), {"shard": lambda: described})
     written = (folder / "index").read_bytes()
     description = json.loads(written[32 : 32 + int.from_bytes(written[16:24], "little")])
-    arrays: list[npt.NDArray[Any]] = [truth.starts.copy(), truth.decoded_sizes.copy(), np.zeros(5, np.uint32)]
+    arrays: list[npt.NDArray[Any]] = [np.array(truth.starts), truth.decoded_sizes.copy(), np.zeros(5, np.uint32)]
+    runs = RecordIndex(str(folder / "index")).runs
     for array, lies in zip(arrays, (starts, sizes), strict=False):
         for place, lie in lies.items():
             array[place] = lie
-    description["shards"][0]["crc32c"] = google_crc32c.value(b"".join(array.tobytes() for array in arrays))
+    description["shards"][0]["crc32c"] = google_crc32c.value(b"".join(array.tobytes() for array in (*arrays, runs)))
+    # As if these places followed from the lies.
+    with np.errstate(over="ignore"):
+        places = place_plain(arrays[0][:-1], arrays[0][1:], arrays[1])
     text = json.dumps(description).encode()
     forged = written[:16] + struct.pack("<QII", len(text), google_crc32c.value(text), 0) + text
-    for array in arrays:
+    for array in (*arrays, runs, places):
         forged += bytes(-len(forged) % 64) + array.tobytes()
     (folder / "index").write_bytes(forged)
     return path, RecordIndex(str(folder / "index"))

@@ -46,7 +46,7 @@ class Victim:
         self.others: list[bytes] = []
         self.whole = path.read_bytes()
         index = read_index(open_file(self.path, "pread").read, len(self.whole), check_hash=True)
-        self._starts = index.starts.tolist()
+        self._starts = np.asarray(index.starts).tolist()
 
     @property
     def chunks(self) -> list[tuple[int, int]]:

@@ -12,7 +12,8 @@ from array_record.python.array_record_module import ArrayRecordWriter
 
 import arrayfeed
 from arrayfeed import features
-from arrayfeed.datasource.arrayrecord import places
+from arrayfeed.datasource import dataset
+from arrayfeed.datasource.arrayrecord import crossings, places
 from arrayfeed.datasource.example.wire import serialize_example
 from support.equal import difference
 
@@ -44,22 +45,22 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def addresses_of(source: Any) -> Any:
-    return source.records.addresses()[0]
-
-
 def known(source: Any, indices: Any) -> bool:
     """Whether a batch is read by its records' addresses alone."""
     numbers = np.array(indices)
-    return source._plan.decode_known(addresses_of(source), numbers, (0, numbers.size)) is not None
+    return source._plan.decode_known(source.records.located(), numbers, (0, numbers.size)) is not None
 
 
+@pytest.mark.parametrize("is_indexed", [True, False], ids=["index", "no index"])
 @pytest.mark.parametrize("kept_bytes", [0, 64 << 20], ids=["no copies", "copies"])
 def test_a_batch_read_again_is_the_same_batch(
-    directory: Path, kept_bytes: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+    directory: Path, kept_bytes: int, is_indexed: bool, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    """All records are read by their addresses the second time, those in two blocks too while there is room for copies."""
+    """All are read by their addresses the second time, those in two blocks too: by an index, or where copies are kept."""
     monkeypatch.setattr(places, "_MAX_COPIED_BYTES", kept_bytes)
+    monkeypatch.setattr(crossings, "_MAX_KEPT_BYTES", kept_bytes)
+    if not is_indexed:
+        monkeypatch.setattr(dataset, "find_index", lambda *_: None)
     source = arrayfeed.open(directory, split="train")
     whole = [source[index] for index in range(len(source))]
     for _ in range(3):
@@ -70,8 +71,8 @@ def test_a_batch_read_again_is_the_same_batch(
     source.read_batch(np.arange(400))
     source.read_batch(np.arange(400))
 
-    crossing = np.flatnonzero(addresses_of(source) == 0)
-    assert (crossing.size == 0) == (kept_bytes > 0)
+    crossing = np.flatnonzero(~source.records.located().is_known(np.arange(400)))  # type: ignore[union-attr]
+    assert (crossing.size == 0) == (kept_bytes > 0 or is_indexed)
     assert known(source, np.setdiff1d(np.arange(400), crossing))
     assert not crossing.size or not known(source, crossing[:1])
     batches = source.read_batches(np.arange(400), (0, 7, 130, 400))
@@ -150,5 +151,5 @@ def test_long_records_are_read_one_by_one_wherever_they_are_kept(tmp_path: Path,
     source = arrayfeed.open(tmp_path / "data", split="train")
     assert np.array_equal(source.read_batch(range(60))["image"], pictures)
 
-    assert (addresses_of(source) > 0).all()
+    assert source.records.located().is_known(np.arange(60)).all()  # type: ignore[union-attr]
     assert all(np.array_equal(source[index]["image"], pictures[index]) for index in range(60))

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import arrayfeed
+from arrayfeed.datasource.arrayrecord.located import LocatedByPlaces
+from arrayfeed.datasource.arrayrecord.places import Places
 from arrayfeed.datasource.errors import DecodeError
 from arrayfeed.datasource.example.layout import Layout
 from arrayfeed.datasource.example.plan import DecodePlan
@@ -46,9 +48,13 @@ def decode(plan: DecodePlan, records: Sequence[bytes], indices: Sequence[int], b
 def decode_again(plan: DecodePlan, records: Sequence[bytes], indices: Any, bounds: Sequence[int], batches: list[Any]) -> None:
     """Decode the batches by the records' addresses too, where the plan can, and compare."""
     held = Extents.joined(records)
-    addresses = held.offsets + held.base
-    plan.note_addresses(addresses, indices)
-    again = plan.decode_known(addresses, indices, bounds)
+    places = Places(len(records))
+    places.note(np.arange(len(records)), held.offsets + held.base, held.sizes)
+    where = LocatedByPlaces(places, held)
+    first = plan.decode_known(where, indices, bounds)
+    assert first is None or difference(first, batches) == ""
+    plan.note_known(where, indices)
+    again = plan.decode_known(where, indices, bounds)
     assert again is None or difference(again, batches) == ""
 
 

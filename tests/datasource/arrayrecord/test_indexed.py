@@ -35,9 +35,9 @@ def open_records(path: Path) -> ArrayRecordDataSource:
 def is_shortcut(source: ArrayRecordDataSource) -> bool:
     """Whether batches are read of all shards at once."""
     opened = source._hold()
-    reads = opened.first_reads
+    reads = opened.indexed
     open_shard = partial(source._reader, opened)
-    return reads is not None and reads.gather(np.arange(len(source)), opened.places, opened, open_shard) is not None
+    return reads is not None and reads.gather(np.arange(len(source)), opened, open_shard) is not None
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS * 12, [800] * 130, [70_000] * 45], ids=["any length", "one length", "two blocks"])
@@ -96,7 +96,7 @@ def describe(path: Path, shortcut: bool) -> str:
     """Return what reading all records in one batch raises, "" for nothing."""
     source = open_records(path)
     if not shortcut:
-        source._hold().first_reads = None
+        source._hold().indexed = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # where the flip is in what the index knows the shard by

@@ -1,0 +1,47 @@
+"""Checksums of neighbouring records together: of a few chunks end to end, as they lie in the file.
+
+A first read has to be checked, and a call for each record of 800 bytes takes ten times as long as the copy of it. Neighbours
+that fill 32 kB take one call, which runs at the speed of memory, and all of them are known to be sound by it. Where they are
+not, each record by itself still may be: then its own checksum tells.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .blocks import to_physical
+from .crc import load_crc32c
+from .file import ShardFile
+from .index import ShardIndex
+
+__all__ = ["checksum_runs", "choose_run", "run_bounds"]
+
+Ints = npt.NDArray[np.int64]
+
+#: What a run has at most, unless it is a single record. CRC32C takes 0.29 us a kB of records one by one (of 800 bytes), 0.09
+#: in runs of 16 kB, 0.07 in runs of 32 and 0.06 in runs of 64; whoever reads one record of a run pays for all of it, 2.4 us of
+#: 32 kB. From a cold disk the kernel reads 128 kB around a page that is missing, so that no more is read for it.
+_RUN_BYTES = 1 << 15
+
+
+def choose_run(index: ShardIndex) -> int:
+    """Return how many neighbours of a shard share a checksum: a power of two, so that dividing by it is a shift."""
+    if not index.num_records:
+        return 1
+    mean_bytes = (index.starts[-1] - index.starts[0]) / index.num_records
+    return 1 << max(0, int(_RUN_BYTES // mean_bytes).bit_length() - 1)
+
+
+def run_bounds(index: ShardIndex, run: int, numbers: Ints) -> tuple[Ints, Ints]:
+    """Return where in the file the runs ``numbers``, of ``run`` records each, begin and end."""
+    first = numbers * run
+    return to_physical(index.starts[first]), to_physical(index.starts[np.minimum(first + run, index.num_records)])
+
+
+def checksum_runs(file: ShardFile, index: ShardIndex, run: int) -> npt.NDArray[np.uint32]:
+    """Return the CRC32C of each run of a shard, whose records are one a chunk; reads all of the file."""
+    crc32c = load_crc32c()
+    bounds = run_bounds(index, run, np.arange(-(-index.num_records // run)))
+    ranges = zip(*(bound.tolist() for bound in bounds), strict=True)
+    return np.fromiter((crc32c(file.read_raw(start, stop)) for start, stop in ranges), np.uint32, bounds[0].size)
