@@ -81,7 +81,8 @@ class DataLoader:
         but ranks have each their own, as with a ``Filter``; it loads on the same rank, or merged anywhere. Not with transforms
         that make more or fewer examples of a record, nor a ``BucketBatchSampler``.
       worker_init_fn: Called in each worker process with its number, before its first batch.
-      timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
+      timeout: Seconds after which a batch that does not come from a worker raises ``WorkerError``; 0 waits for ever. Without
+        workers nobody else can say so, and it has no effect.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
       pin_memory: Whether tensors lie in page-locked memory, where there is a GPU: that which worker processes write to is
         locked once, and nothing is copied.
