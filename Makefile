@@ -26,8 +26,7 @@ soak: $(VENV)/test.stamp
 WORKLOADS ?= all
 PEERS ?= all
 ROUNDS ?= 5
-PEERS_RUN := ARRAYFEED_BENCH_PYTHON="$${ARRAYFEED_BENCH_PYTHON-$(CURDIR)/$(VENV)/bench/bin/python}" \
-  ARRAYFEED_TFDS_PYTHON="$${ARRAYFEED_TFDS_PYTHON-$(CURDIR)/$(VENV)/fixtures/bin/python}" PYTHONPATH=tests $(BIN)/python -m benchmarks.peers
+PEERS_RUN := PYTHONPATH=tests $(BIN)/python -m benchmarks.peers
 
 bench: $(VENV)/test.stamp $(VENV)/bench/made $(VENV)/fixtures/made
 	-$(PEERS_RUN).compare --workloads $(WORKLOADS) --peers $(PEERS) --rounds $(ROUNDS)

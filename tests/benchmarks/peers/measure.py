@@ -116,6 +116,9 @@ class Subject:
                 took *= expected / records
             seconds.append(took)
             first_s.append(after_s)
+        cpu_s = _cpu_seconds() - cpu_before
+        if self._meta["cold"]:
+            self._shut()  # so that nothing is mapped when it is somebody else's turn
         return {
             "epochs": len(seconds),
             "epoch_s": sum(seconds) / len(seconds),
@@ -123,7 +126,7 @@ class Subject:
             "rate": expected * len(seconds) / sum(seconds),
             "whole": whole,
             "records": counted,
-            "cpu_s": _cpu_seconds() - cpu_before,
+            "cpu_s": cpu_s,
             "resident": resident,
         }
 

@@ -1,4 +1,4 @@
-"""The report, docs/benchmarks.md and its plots, and the README's table: made of what is kept as JSON, without measuring anything.
+"""The report, docs/benchmarks.md and its plots, and the README's table: made of what is kept as JSON, without measuring.
 
 PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.report
 """
@@ -6,7 +6,6 @@ PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.report
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,23 @@ BEGIN, END = "<!-- benchmarks: made by make bench -->", "<!-- end of benchmarks 
 INTRODUCTION = """# arrayfeed beside its peers
 
 Made by `make bench`, from what it measured, which is kept in [benchmarks/](benchmarks); not to be edited.
-`make bench WORKLOADS=a,b PEERS=arrayfeed,grain` measures a part again, `make bench-report` makes this page again.
+`make bench WORKLOADS=a,b PEERS=arrayfeed,grain` measures a part again (and replaces the rows of these workloads),
+`make bench-report` makes this page again. A row by itself: `make bench WORKLOADS=<letter> PEERS=arrayfeed,<peer>`, the peer by
+the name of its module, `tests/benchmarks/peers/peer_<peer>.py`.
 
 How: every peer writes the same data in the format that its documents recommend, and is opened in its default and in its best
-documented configuration, within two cores. One epoch is read whole and its records are compared with the data by a checksum that
-does not depend on their order; its peak memory is that of the whole process tree (PSS). Then all peers are opened and stopped, and take
-turns: in every round each runs for a second or so, in another order, while the others stand still. An epoch that takes longer is
-cut short and told from its rate after the first batch. *records/s* is the median of the rounds, with their range. *ours / theirs* is the
-median of the ratios round by round, with their range: above 1 arrayfeed is faster. *CPU* is the processor's time of the
-whole process tree a record. *First epoch* is that right after opening. *First batch* is from opening. *Largest class* is the mean share of a
-batch's largest class, over data sorted by ten classes: the nearer to that of a permutation (first row of each
-kind), the better the shuffle; 1.00 is none. Files are in the page cache, but for (f).
+documented configurations, within two cores. One epoch is read whole and its records are compared with the data by a checksum
+that does not depend on their order; its peak memory is that of the whole process tree (PSS). Then all peers are opened and
+stopped, and take turns: in every round each runs for a second or so, in another order, while the others stand still. An epoch
+that takes longer is cut short and told from its rate after the first batch.
+
+- *records/s* is the median of the rounds, with their range; in (d) a record is a window of 2,048 tokens.
+- *ours / theirs* is the median of the ratios round by round, with their range: above 1, arrayfeed is faster.
+- *CPU* is the processor's time of the whole process tree a record.
+- *first epoch* is the rate of the one right after opening, opening included; *first batch* is the time from opening to it.
+- *largest class* is the share of a batch's largest class, the mean over an epoch, over data sorted by ten classes: the nearer
+  to a true permutation's (NumPy's, in (a)), the better the shuffle; 1.00 is none.
+- Files are in the page cache, but for (f), where `posix_fadvise(DONTNEED)` drops them before each epoch.
 """
 
 
@@ -104,6 +109,9 @@ def _table(workload: Mapping[str, Any]) -> str:
             ]
         )
     note = f"Measured {workload['date']}, commit {workload['commit']}; {workload['meta']['count']:,} records."
+    resident = [each["epoch"]["resident"] for row in workload["rows"] for each in row["rounds"] if "epoch" in each]
+    if workload["meta"]["cold"] and resident:
+        note += f" Of the files' pages, at most {max(resident):.1%} were in the page cache when an epoch began."
     if ours is not None:
         note += f" *Ours* is arrayfeed ({ours['config']})."
     header = [
@@ -181,11 +189,15 @@ def _own(part: Mapping[str, Any]) -> str:
 def _configurations(results: Results) -> str:
     """Return what was run: each peer's version."""
     versions: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for workload in results.workloads.values():
         versions |= {row["name"]: row["version"] for row in workload["rows"]}
+        failed |= workload["not_installed"]
     rows = [[name, version] for name, version in sorted(versions.items())]
     note = "What each configuration is, and after which document, stands at the head of `tests/benchmarks/peers/peer_*.py`."
-    return f"## Versions\n\n{note}\n\n{_rows(['', 'version'], rows)}"
+    missing = "".join(f"\n- {requirement}: {why}" for requirement, why in failed.items())
+    could_not = f"\n\nCould not be installed here:\n{missing}" if missing else ""
+    return f"## Versions\n\n{note}\n\n{_rows(['', 'version'], rows)}{could_not}"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -202,4 +214,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

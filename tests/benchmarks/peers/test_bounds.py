@@ -1,6 +1,6 @@
 """Each workload against its bound, with wide margins: what falls far behind is a regression.
 
-The bounds are NumPy over arrays in memory, the bare work without a loader, and bare reads; see ``peer_numpy`` and ``peer_bare``.
+The bounds are NumPy over arrays in memory and the bare work, or reads, without a loader: ``peer_numpy`` and ``peer_bare``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ BOUNDS = {
     "a": ("numpy", 0.4, 60_000),
     "b": ("bare", 0.3, 10_000),
     "c": ("bare", 0.5, 1_024),
-    "d": ("bare", 0.01, 10_000),
-    "e": ("numpy", 0.01, 20_000),
+    "d": ("bare", 0.003, 10_000),
+    "e": ("numpy", 0.002, 20_000),
     "f": ("bare", 0.25, 1_000),
 }
 
