@@ -12,7 +12,7 @@ from typing import Any
 
 from .session import BENCHMARKS, ROOT, library_path
 
-__all__ = ["PEERS", "describe_machine", "describe_peer", "interpreter"]
+__all__ = ["ONLY", "OVER_SHARDS", "PEERS", "describe_machine", "describe_peer", "interpreter"]
 
 #: Which environment has each peer: "own" is the one that runs this; the others are made by ``make bench``.
 PEERS = {
@@ -27,15 +27,33 @@ PEERS = {
     "grain_tfds": "bench",
     "tfdata": "fixtures",
     "sedpack": "bench",
-    "seqtools": "bench",
+    "seqtools": "seqtools",
     "webdataset": "bench",
     "litdata": "bench",
-    "mosaic": "bench",
+    "mosaic": "mosaic",
     "spdl": "bench",
     "huggingface": "bench",
-    "ffcv": "bench",
+    "ffcv": "ffcv",
 }
-_VARIABLES = {"bench": "ARRAYFEED_BENCH_PYTHON", "fixtures": "ARRAYFEED_TFDS_PYTHON"}
+_VARIABLES = {
+    "bench": "ARRAYFEED_BENCH_PYTHON",
+    "fixtures": "ARRAYFEED_TFDS_PYTHON",
+    "seqtools": "ARRAYFEED_SEQTOOLS_PYTHON",
+    "mosaic": "ARRAYFEED_MOSAIC_PYTHON",
+    "ffcv": "ARRAYFEED_FFCV_PYTHON",
+}
+#: Configurations that differ from another one in these workloads only, and would be the same row twice in others.
+ONLY = {
+    ("webdataset", "in process"): "bc",
+    ("mosaic", "in process"): "bc",
+    ("spdl", "tuned, OpenCV"): "bc",
+    ("litdata", "workers, full shuffle"): "a",
+    ("sedpack", "concurrent"): "bc",
+    ("sedpack", "rust"): "a",
+    ("sedpack", "rust batched, shuffle buffer"): "a",
+}
+#: Who is measured over a thousand shards: those that read shards at random, of their own format or of TFDS's.
+OVER_SHARDS = ("arrayfeed", "numpy", "grain", "torch", "tfds", "tfdata")
 
 
 def interpreter(peer: str) -> str:

@@ -86,9 +86,10 @@ class Subject:
         batch; what was made ahead by then is not seen, so the estimate errs in the peer's favour.
         """
         expected = self._meta["epoch_records"]
+        resident = 1.0
         if self._meta["cold"]:
             self._shut()
-            _drop_from_cache(self._data, self._prepared)
+            resident = _drop_from_cache(self._data, self._prepared)
         cpu_before, end = _cpu_seconds(), time.perf_counter() + limit_s
         seconds: list[float] = []
         first_s: list[float] = []
@@ -115,6 +116,9 @@ class Subject:
                 took *= expected / records
             seconds.append(took)
             first_s.append(after_s)
+        cpu_s = _cpu_seconds() - cpu_before
+        if self._meta["cold"]:
+            self._shut()  # so that nothing is mapped when it is somebody else's turn
         return {
             "epochs": len(seconds),
             "epoch_s": sum(seconds) / len(seconds),
@@ -122,7 +126,8 @@ class Subject:
             "rate": expected * len(seconds) / sum(seconds),
             "whole": whole,
             "records": counted,
-            "cpu_s": _cpu_seconds() - cpu_before,
+            "cpu_s": cpu_s,
+            "resident": resident,
         }
 
     def batches(self, count: int) -> dict[str, Any]:
@@ -181,15 +186,36 @@ def _close(what: Any) -> None:
         close()
 
 
-def _drop_from_cache(*folders: Path) -> None:
-    """Drop files from the page cache. What a process has mapped stays in it, so peers that map are opened anew by then."""
-    for folder in folders:
-        for path in folder.rglob("*"):
-            if path.is_file():
-                descriptor = os.open(path, os.O_RDONLY)
-                os.fsync(descriptor)
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-                os.close(descriptor)
+def _drop_from_cache(*folders: Path) -> float:
+    """Drop files from the page cache; return the share of their pages that are in it all the same: what somebody has mapped."""
+    pages = left = 0
+    for path in {path.resolve() for folder in folders for path in folder.rglob("*") if path.is_file()}:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if size := os.fstat(descriptor).st_size:
+            here = _resident(descriptor, size)
+            pages, left = pages + len(here), left + sum(here)
+        os.close(descriptor)
+    return left / max(1, pages)
+
+
+def _resident(descriptor: int, size: int) -> bytes:
+    """Return for each page of a file whether it is in the page cache: 1 or 0."""
+    import ctypes
+    import mmap
+
+    length = -(-size // mmap.PAGESIZE)
+    told = ctypes.create_string_buffer(length)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    libc.mincore(address, size, told)
+    libc.munmap(address, size)
+    return bytes(byte & 1 for byte in told.raw)
 
 
 def _cpu_seconds() -> float:

@@ -1,9 +1,9 @@
 """SeqTools 0.9: ``load_buffers``, which calls a function in workers for ever and hands out what they put in shared buffers.
 
-Configurations after its example of fast minibatch sampling (https://seqtools-doc.readthedocs.io/en/stable/examples.html): data in
-memory-mapped ``.npy`` files, ``load_buffers(sampler, max_cached=10, nworkers=2)``; and, without workers, ``gather`` and ``batch``.
-The example draws with replacement. For epochs of every record once, the workers share a counter of batches here, and the function
-says which batch it has made, as the buffers come in any order. Later versions have no ``load_buffers``; they were no faster.
+Configurations after its example of fast minibatch sampling (https://seqtools-doc.readthedocs.io/en/stable/examples.html): data
+in memory-mapped ``.npy`` files, ``load_buffers(sampler, max_cached=10, nworkers=2)``; and, without workers, ``gather`` and
+``batch``. The example draws with replacement. For epochs of every record once, the workers share a counter of batches here, and
+the function says which batch it has made, as the buffers come in any order. Later versions have no ``load_buffers``.
 """
 
 from __future__ import annotations

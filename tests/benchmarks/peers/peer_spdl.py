@@ -1,9 +1,9 @@
 """SPDL: a pipeline of stages on threads, over what its user brings; it has no format of its own.
 
-Configurations after its documentation (https://facebookresearch.github.io/spdl/main/getting_started/pytorch.html, "Restructuring
-PyTorch datasets for SPDL", and .../examples/image_dataloading.html): reading and decoding are stages, images are decoded, cropped
-and flipped by its own FFmpeg, and a batch of them is made at once by ``convert_frames``. The records lie in ``.npy`` files that
-are mapped into memory.
+Configurations after its documentation (https://facebookresearch.github.io/spdl/main/getting_started/pytorch.html,
+"Restructuring PyTorch Datasets for SPDL", and .../best_practice.html): reading and decoding are stages, images are decoded,
+cropped and flipped by its own FFmpeg, and a batch of them is made at once by ``convert_frames``. The records lie in ``.npy``
+files that are mapped into memory.
 """
 
 from __future__ import annotations
@@ -48,7 +48,15 @@ class Stages:
     """A pipeline for each epoch, over a new order of the records' numbers."""
 
     def __init__(
-        self, workload: str, data: Path, prepared: Path, batch_size: int, seed: int, *, whole_batches: bool, opencv: bool = False
+        self,
+        workload: str,
+        data: Path,
+        prepared: Path,
+        batch_size: int,
+        seed: int,
+        *,
+        whole_batches: bool,
+        opencv: bool = False,
     ) -> None:
         folder, self._name = {"b": (prepared, "png"), "c": (data, "jpeg")}.get(workload, (data, None))
         plain = [*records.fields(data)] if self._name is None else ["label"]

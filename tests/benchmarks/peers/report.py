@@ -1,12 +1,11 @@
-"""The report, docs/benchmarks.md and its plots, and the README's table: made of what is kept as JSON, without measuring anything.
+"""The report, docs/benchmarks.md and its plots, and the README's table: made of what is kept as JSON, without measuring.
 
-    PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.report
+PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.report
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,23 @@ BEGIN, END = "<!-- benchmarks: made by make bench -->", "<!-- end of benchmarks 
 INTRODUCTION = """# arrayfeed beside its peers
 
 Made by `make bench`, from what it measured, which is kept in [benchmarks/](benchmarks); not to be edited.
-`make bench WORKLOADS=a,b PEERS=arrayfeed,grain` measures a part again, `make bench-report` makes this page again.
+`make bench WORKLOADS=a,b PEERS=arrayfeed,grain` measures a part again (and replaces the rows of these workloads),
+`make bench-report` makes this page again. A row by itself: `make bench WORKLOADS=<letter> PEERS=arrayfeed,<peer>`, the peer by
+the name of its module, `tests/benchmarks/peers/peer_<peer>.py`.
 
 How: every peer writes the same data in the format that its documents recommend, and is opened in its default and in its best
-documented configuration, within two cores. One epoch is read whole and its records are compared with the data by a checksum that
-does not depend on their order; its peak memory is that of the whole process tree (PSS). Then all peers are opened and stopped, and take
-turns: in every round each runs for a second or so, in another order, while the others stand still. An epoch that takes longer is
-cut short and told from its rate after the first batch. *records/s* is the median of the rounds, with their range. *ours / theirs* is the
-median of the ratios round by round, with their range: above 1 arrayfeed is faster. *CPU* is the processor's time of the
-whole process tree a record. *First epoch* is that right after opening. *First batch* is from opening. *Largest class* is the mean share of a
-batch's largest class, over data sorted by ten classes: the nearer to that of a permutation (first row of each
-kind), the better the shuffle; 1.00 is none. Files are in the page cache, but for (f).
+documented configurations, within two cores. One epoch is read whole and its records are compared with the data by a checksum
+that does not depend on their order; its peak memory is that of the whole process tree (PSS). Then all peers are opened and
+stopped, and take turns: in every round each runs for a second or so, in another order, while the others stand still. An epoch
+that takes longer is cut short and told from its rate after the first batch.
+
+- *records/s* is the median of the rounds, with their range; in (d) a record is a window of 2,048 tokens.
+- *ours / theirs* is the median of the ratios round by round, with their range: above 1, arrayfeed is faster.
+- *CPU* is the processor's time of the whole process tree a record.
+- *first epoch* is the rate of the one right after opening, opening included; *first batch* is the time from opening to it.
+- *largest class* is the share of a batch's largest class, the mean over an epoch, over data sorted by ten classes: the nearer
+  to a true permutation's (NumPy's, in (a)), the better the shuffle; 1.00 is none.
+- Files are in the page cache, but for (f), where `posix_fadvise(DONTNEED)` drops them before each epoch.
 """
 
 
@@ -81,33 +86,52 @@ def _table(workload: Mapping[str, Any]) -> str:
     for row in sorted(workload["rows"], key=lambda row: -statistics.median(rates(row) or [0])):
         label = f"{row['name']} ({row['config']})" if row["config"] != "default" else row["name"]
         if "failed" in row or not rates(row):
-            rows.append([label, "failed: " + " ".join(row.get("failed", "no rounds").split())[:160].replace("|", "/"), *[""] * 7])
+            rows.append(
+                [label, "failed: " + " ".join(row.get("failed", "no rounds").split())[:160].replace("|", "/"), *[""] * 7]
+            )
             continue
         checked, rounds = row["checked"], [each["epoch"] for each in row["rounds"] if "epoch" in each]
         fresh = [each["fresh"] for each in row["rounds"] if "fresh" in each]
         ratio = "" if ours is None or row is ours else f"**{Spread.of(pair_ratios(ours, row))}**"
         complete = {True: "yes", None: "bound", False: f"no: {checked['missing']:,} of {workload['meta']['records']:,} missing"}
         share = checked["largest_share"]
-        rows.append([
-            label,
-            f"{Spread.of(rates(row))}",
-            ratio,
-            f"{statistics.median(each['cpu_s'] / each['records'] for each in rounds) * 1e6:.2f} µs",
-            f"{Spread.of([each['rate'] for each in fresh]).median:,.0f}" if fresh else "",
-            f"{row['first']['seconds']:.3f} s",
-            f"{checked['pss'] / 1e6:.0f} MB",
-            "" if share is None else f"{share:.2f}",
-            complete[checked["complete"]],
-        ])
+        rows.append(
+            [
+                label,
+                f"{Spread.of(rates(row))}",
+                ratio,
+                f"{statistics.median(each['cpu_s'] / each['records'] for each in rounds) * 1e6:.2f} µs",
+                f"{Spread.of([each['rate'] for each in fresh]).median:,.0f}" if fresh else "",
+                f"{row['first']['seconds']:.3f} s",
+                f"{checked['pss'] / 1e6:.0f} MB",
+                "" if share is None else f"{share:.2f}",
+                complete[checked["complete"]],
+            ]
+        )
     note = f"Measured {workload['date']}, commit {workload['commit']}; {workload['meta']['count']:,} records."
+    resident = [each["epoch"]["resident"] for row in workload["rows"] for each in row["rounds"] if "epoch" in each]
+    if workload["meta"]["cold"] and resident:
+        note += f" Of the files' pages, at most {max(resident):.1%} were in the page cache when an epoch began."
     if ours is not None:
         note += f" *Ours* is arrayfeed ({ours['config']})."
-    header = ["", "records/s", "ours / theirs", "CPU", "first epoch", "first batch", "peak", "largest class", "every record once"]
+    header = [
+        "",
+        "records/s",
+        "ours / theirs",
+        "CPU",
+        "first epoch",
+        "first batch",
+        "peak",
+        "largest class",
+        "every record once",
+    ]
     return f"{note}\n\n{_rows(header, rows)}"
 
 
 def _absent(workload: Mapping[str, Any]) -> str:
-    lines = [f"- {each['name']}: {'' if each['installed'] else 'could not be run: '}{each['why']}" for each in workload["absent"]]
+    lines = [
+        f"- {each['name']}: {'' if each['installed'] else 'could not be run: '}{each['why']}" for each in workload["absent"]
+    ]
     return "Not in this table:\n\n" + "\n".join(lines) if lines else ""
 
 
@@ -186,4 +210,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -89,7 +89,9 @@ class Session:
         peak, done = {"pss": 0, "anonymous": 0}, threading.Event()
 
         def watch() -> None:
-            while not done.wait(0.03):
+            ended = False
+            while not ended:
+                ended = done.wait(0.03)  # and once more when it is done: what it has then, it had
                 for kind, size in _weigh(self._process.pid).items():
                     peak[kind] = max(peak[kind], size)
 

@@ -91,7 +91,9 @@ def _start_lines(results: Results) -> list[str]:
         best = min(theirs, key=lambda row: statistics.median(row["seconds"]))
         ratio = Spread.of([a / b for a, b in zip(ours["seconds"], best["seconds"], strict=False)])
         verdict = "reached" if ratio.median <= 0.6 else "**short**"
-        lines.append(f"| (g) | time of {best['name']} ({best['config']}), the fastest peer | at most 0.6 | {ratio} | {verdict} |")
+        lines.append(
+            f"| (g) | time of {best['name']} ({best['config']}), the fastest peer | at most 0.6 | {ratio} | {verdict} |"
+        )
     return lines
 
 
@@ -109,7 +111,9 @@ def _flat_lines(results: Results) -> list[str]:
     if resumed:
         first, last = (statistics.median(resumed[place]["seconds"]) for place in (0, -1))
         lines.append(f"| (i) | time to resume, 10^3 to 10^9 records | flat | times {last / first:.2f} | |")
-    starts = [row for row in results.parts.get("g", {}).get("rows", ()) if row["peer"] == "arrayfeed" and row["config"] == "default"]
+    starts = [
+        row for row in results.parts.get("g", {}).get("rows", ()) if row["peer"] == "arrayfeed" and row["config"] == "default"
+    ]
     if len(starts) == 2:
         few, many = sorted(starts, key=lambda row: row["shards"])
         spread = Spread.of([b / a for a, b in zip(few["seconds"], many["seconds"], strict=False)])
@@ -118,7 +122,9 @@ def _flat_lines(results: Results) -> list[str]:
         both = [best_of(results.workloads[key], "arrayfeed", config="default") for key in "aj"]
         if both[0] is not None and both[1] is not None:
             few_rate, many_rate = (statistics.median(rates(row)) for row in both if row is not None)
-            lines.append(f"| (j) | records/s of a shuffled epoch, 1,000 shards to 4 | flat | times {many_rate / few_rate:.2f} | |")
+            lines.append(
+                f"| (j) | records/s of a shuffled epoch, 1,000 shards to 4 | flat | times {many_rate / few_rate:.2f} | |"
+            )
     return lines
 
 
