@@ -55,7 +55,6 @@ def test_a_worker_that_dies_is_named_and_replaced(
         num_workers=2,
         multiprocessing_context=method,
         transforms=accident(25, tmp_path / "done"),
-        persistent_workers=False,  # or the accident may happen in what is made ahead for the next pass
         warn_waiting=None,  # on a busy machine it is said too
     )
     with caplog.at_level(logging.WARNING, "arrayfeed"):
