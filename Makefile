@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check --constraint constraints.txt
 SOURCES := cli datasource loaders samplers __init__.py
 
-.PHONY: demo test test-interop soak bench fixtures lint format types
+.PHONY: demo test test-interop soak bench bench-quick bench-ours bench-report fixtures lint format types
 # Two targets that install into one environment at once would break it.
 .NOTPARALLEL:
 
@@ -21,8 +21,28 @@ test: $(VENV)/test.stamp
 soak: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --soak
 
-# The same benchmarks run once, small, as tests; here at full size, with their tables shown.
-bench: $(VENV)/test.stamp $(VENV)/bench.stamp
+# Beside all peers, in about half an hour: `make bench WORKLOADS=a,b,g PEERS=arrayfeed,grain` measures a part of it again.
+# What is measured is kept below docs/benchmarks as JSON, and the report made of all that is there. A step that fails stops none.
+WORKLOADS ?= all
+PEERS ?= all
+ROUNDS ?= 5
+PEERS_RUN := PYTHONPATH=tests $(BIN)/python -m benchmarks.peers
+
+bench: $(VENV)/test.stamp $(VENV)/bench/made $(VENV)/fixtures/made
+	-$(PEERS_RUN).compare --workloads $(WORKLOADS) --peers $(PEERS) --rounds $(ROUNDS)
+	-$(PEERS_RUN).special --workloads $(WORKLOADS) --peers $(PEERS) --rounds $(ROUNDS)
+	-$(PEERS_RUN).own_time --workloads $(WORKLOADS)
+	$(PEERS_RUN).report
+
+bench-report: $(VENV)/test.stamp
+	$(PEERS_RUN).report
+
+# In two minutes, against bounds only: the same run once, small, as tests.
+bench-quick: $(VENV)/test.stamp
+	$(BIN)/python -m pytest tests/benchmarks/peers --bench -s
+
+# Each part of the library by itself, at full size, with its tables shown; small, they are tests, too.
+bench-ours: $(VENV)/test.stamp
 	$(BIN)/python -m pytest tests/benchmarks --bench -s
 
 # What TFDS itself writes and reads, for the tests to compare with.
@@ -62,6 +82,13 @@ $(VENV)/fixtures/made: pyproject.toml | $(VENV)/made.stamp
 	@$(PYTHON) -m venv --clear $(VENV)/fixtures
 	@$(VENV)/fixtures/bin/python -m pip install -qq --no-input --disable-pip-version-check ".[fixtures]"
 	@rm -rf build  # where pip leaves a copy of the library, which the next wheel would be made from
+	@touch $@
+
+# The peers that arrayfeed is measured beside. One that cannot be installed is left out, and the report says so.
+$(VENV)/bench/made: pyproject.toml tests/benchmarks/peers/install.py | $(VENV)/made.stamp
+	@echo "Installing the peers into $(VENV)/bench (once; minutes)"
+	@$(PYTHON) -m venv --clear $(VENV)/bench
+	@$(VENV)/bench/bin/python tests/benchmarks/peers/install.py
 	@touch $@
 
 $(VENV)/made.stamp:

@@ -20,7 +20,6 @@ from .shards import slice_shards
 from .tfds import DatasetInfo, shard_files
 from .tfds.splits import Split, resolve_split
 from .tfds.versions import find_dataset
-from .writing.publish import find_aside, find_leftovers
 
 __all__ = ["open"]
 
@@ -135,19 +134,22 @@ def open(
 
 def _refuse_other(directory: pathlib.Path) -> None:
     """Raise, with the way out, for what is no data set but looks as if the user took it for one."""
-    if not directory.exists() and (aside := find_aside(directory)):
-        raise DatasetIncompleteError(
-            f"incomplete: a run that appended to it was interrupted. What it was before is in {aside[0]}, whole: rename it "
-            "back, or append again, which does so",
-            os.fspath(directory),
-        )
-    if not directory.exists() and (leftovers := find_leftovers(directory)):
-        names = ", ".join(leftover.directory for leftover in leftovers)
-        raise DatasetIncompleteError(
-            f"incomplete: written by an interrupted run, or still being written, in {names}. Write it again; what a dead "
-            "writer left can be deleted",
-            os.fspath(directory),
-        )
+    if not directory.exists():
+        from .writing.publish import find_aside, find_leftovers
+
+        if aside := find_aside(directory):
+            raise DatasetIncompleteError(
+                f"incomplete: a run that appended to it was interrupted. What it was before is in {aside[0]}, whole: rename it "
+                "back, or append again, which does so",
+                os.fspath(directory),
+            )
+        if leftovers := find_leftovers(directory):
+            names = ", ".join(leftover.directory for leftover in leftovers)
+            raise DatasetIncompleteError(
+                f"incomplete: written by an interrupted run, or still being written, in {names}. Write it again; what a dead "
+                "writer left can be deleted",
+                os.fspath(directory),
+            )
     if directory.is_file():
         raise DatasetNotFoundError(
             "this is a file, not a data set's directory; ArrayRecordDataSource opens shards", os.fspath(directory)

@@ -30,6 +30,7 @@ class FunctionOptions(TypedDict, total=False):
     num_workers: int | Literal["auto"]
     worker_type: WorkerType
     prefetch_factor: int
+    persistent_workers: bool
     in_order: bool
     multiprocessing_context: StartMethod | None
     worker_init_fn: Callable[[int], None] | None

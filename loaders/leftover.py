@@ -89,7 +89,7 @@ class Leftover:
         return [(rank, start, stop) for at, rank, start, stop in self.ahead if at == level]
 
     def _simplify(self) -> Leftover:
-        """Return the same without the levels whose holes are all filled."""
+        """Return the same without the levels whose holes are all filled, nor the rows that all ranks have used."""
         base, levels, ahead = self.base, list(self.levels), self.ahead
         while levels:
             used, spans = levels[0], [span for span in ahead if span[0] == 0]
@@ -103,6 +103,13 @@ class Leftover:
             base += total
             del levels[0]
             ahead = tuple((level - 1, rank, start, stop) for level, rank, start, stop in ahead if level)
+        if levels:
+            rows = min(levels[0])
+            base += rows * len(levels[0])
+            levels[0] = tuple(used - rows for used in levels[0])
+            ahead = tuple(
+                (n, rank, start - rows, stop - rows) if n == 0 else (n, rank, start, stop) for n, rank, start, stop in ahead
+            )
         return Leftover(base, tuple(levels), self.begun, ahead)
 
 

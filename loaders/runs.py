@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -69,6 +70,7 @@ class RunMaker:
         batches: list[Any] = []
         error: Exception | None = None
         mark(NOTHING)
+        busy_ns = -time.thread_time_ns()
         try:
             enter_worker(self._info)
             with Laps() as laps:
@@ -87,7 +89,7 @@ class RunMaker:
             self._max_batches = max(1, min(_RUN_BATCHES, most))
         worker = 0 if self._info is None else self._info.id
         nbytes = sum(sizes) * len(batches) // len(sizes)
-        times = Times(worker, laps.start_ns, tuple(laps.spent_ns), nbytes)
+        times = Times(worker, laps.start_ns, tuple(laps.spent_ns), nbytes, busy_ns + time.thread_time_ns())
         return Made(run, batches, error, times)
 
     def _fetch(self, run: Run, batches: list[Any], allocate: Allocate) -> None:

@@ -57,7 +57,7 @@ class KnownRecords:
         """Remember the layouts of records whose addresses are known, or of slots by their first record; 0 or a number past all
         layouts for those without one."""
         slots = indices >> self.slot_bits
-        for number in np.unique(numbers).tolist():
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():  # np.unique imports numpy.ma first, which takes 10 ms
             if number and number not in self._cuts:
                 self._cuts[number] = self._make_cuts(self._layouts[number - 1]) if number <= len(self._layouts) else None
             if number:

@@ -13,7 +13,7 @@ from ...datasource.processors import count_cpus
 from ..telling.watch import Watch
 from ..workers import WorkerType
 
-__all__ = ["HERE", "Choice", "Way", "count_workers"]
+__all__ = ["HERE", "Choice", "Way", "count_threads", "count_workers"]
 
 _log = logging.getLogger("arrayfeed")
 
@@ -23,6 +23,11 @@ _CLOSE: Final = 0.85
 _ROUNDS: Final = 2
 #: So much faster than processes must another way be: they are what scales, and leave training's own process alone.
 _BETTER: Final = 1.1
+#: Work that has a processor for less than this share of its time is done by more threads than there are processors. Threads
+#: cost little, should it turn out that they wait for their turn on a busy machine; but each has batches made ahead, so that
+#: there are at most so many for each processor.
+_BUSY: Final = 0.5
+_MOST_THREADS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +80,11 @@ class Choice:
         self.watch.choice = f'num_workers="auto" makes batches {way}: {reason} ({found}{out})'
         _log.info(self.watch.choice)
 
-    def choose(self, count: int) -> Way | None:
-        """Return the way to try next, with ``count`` workers; None once one is chosen, as it is here."""
-        processes, threads = Way(count, "process"), Way(count, "thread")
-        close = self.rates.get(processes, 0.0) > _CLOSE * count * self.rates[HERE]
+    def choose(self, count: int, num_threads: int | None = None) -> Way | None:
+        """Return the way to try next, of ``count`` processes, or ``num_threads`` threads, None for as many; None once one is
+        chosen, as it is here."""
+        processes, threads = Way(count, "process"), Way(num_threads or count, "thread")
+        close = self.rates.get(processes, 0.0) > _CLOSE * threads.count * self.rates[HERE]
         ways = [way for way in (processes, threads) if way not in self.ruled_out and self.kind in (None, way.kind)]
         following = min(ways, key=lambda way: self.rounds[way], default=HERE)
         if not close and self.rounds[following] < _ROUNDS and following != HERE:
@@ -90,11 +96,21 @@ class Choice:
 
 
 def count_workers(made_s: float, own_s: float) -> int:
-    """Return how many workers make batches in ``made_s`` each as fast as training uses them, but no more than processors.
-
-    Ranks that torchrun has started on this machine share its processors.
-    """
-    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
-    cpus = max(1, count_cpus() // max(1, int(ranks) if ranks.isdecimal() else 1))
+    """Return how many workers make batches in ``made_s`` each as fast as training uses them, but no more than processors."""
+    cpus = _count_own_cpus()
     needed = math.ceil(1.25 * made_s / own_s) if own_s > made_s / cpus else cpus
     return max(1, min(cpus, needed))
+
+
+def count_threads(made_s: float, own_s: float, busy: float) -> int:
+    """Return how many threads do so, of which each has a processor for ``busy`` of the time that it works."""
+    cpus = _count_own_cpus()
+    most = cpus if busy > _BUSY else min(_MOST_THREADS * cpus, math.ceil(cpus / max(1e-9, busy)))
+    needed = math.ceil(1.25 * made_s / own_s) if own_s > made_s / most else most
+    return max(1, min(most, needed))
+
+
+def _count_own_cpus() -> int:
+    """Return this rank's processors: those that torchrun has started on this machine share them."""
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, count_cpus() // max(1, int(ranks) if ranks.isdecimal() else 1))

@@ -27,6 +27,7 @@ class Clock:
         self._measured_s = 0.0
         self._runs = self._batches = self._records = self._nbytes = 0
         self._made_s: list[float] = []
+        self._made_ns = self._busy_ns = 0
 
     def count(self, asked: float, made: Made) -> None:
         """Count a run that was asked for at ``asked`` and has just come."""
@@ -43,6 +44,8 @@ class Clock:
         self._records += made.run.bounds[-1] - made.run.bounds[0]
         self._made_s.append(made.times.made_ns / 1e9 / batches)
         self._nbytes += made.times.nbytes
+        self._made_ns += made.times.made_ns
+        self._busy_ns += made.times.busy_ns
 
     @property
     def is_enough(self) -> bool:
@@ -68,6 +71,12 @@ class Clock:
     def made_s(self) -> float:
         """Seconds of work on a batch; the median, which other programs' turns on the processor are not in."""
         return statistics.median(self._made_s)
+
+    @property
+    def busy(self) -> float:
+        """Share of the work's time that it had a processor, of work in this process; the rest it slept, or waited for a disk, a
+        network, or its turn."""
+        return min(1.0, self._busy_ns / max(1, self._made_ns))
 
     @property
     def nbytes(self) -> float:

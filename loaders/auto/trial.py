@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ..plan import Cursor, Run
 from ..runs import Made
 from ..workers import Workers
-from .choice import HERE, Choice, Way, count_workers
+from .choice import HERE, Choice, Way, count_threads, count_workers
 from .clock import Clock
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Trial(Iterator[Made]):
         self._choice = workers.choice
         self._limit = _Limit()
         self._runs = cut(self._limit.read)
-        self._count = 0
+        self._count = self._num_threads = 0
         self._following: Way | None = None
         self._enter(HERE)
 
@@ -141,10 +141,11 @@ class Trial(Iterator[Made]):
             if clock.made_s < _WORTH_SENDING_S + clock.nbytes / _SENT_BYTES_PER_S:
                 return self._choice.settle(HERE, f"a batch takes {clock.made_s * 1e6:.0f} us, too little to be sent")
             self._count = count_workers(clock.made_s, clock.own_s)
+            self._num_threads = count_threads(clock.made_s, clock.own_s, clock.busy)
         self._try_next()
 
     def _try_next(self) -> None:
-        while (way := self._choice.choose(self._count)) is not None:
+        while (way := self._choice.choose(self._count, self._num_threads)) is not None:
             try:
                 starts = self._workers.of(way).start()
             except (TypeError, ValueError) as refusal:

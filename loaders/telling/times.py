@@ -18,12 +18,14 @@ class Times(NamedTuple):
       start_ns: When, by ``time.perf_counter_ns``; 0 where nobody knows.
       spent_ns: Nanoseconds by stage, in the order of ``STAGES``; one after the other from ``start_ns`` on.
       nbytes: About how large its batches are together.
+      busy_ns: For how much of it the thread had a processor; 0 where nobody looked.
     """
 
     worker: int = 0
     start_ns: int = 0
     spent_ns: tuple[int, ...] = (0,) * len(STAGES)
     nbytes: int = 0
+    busy_ns: int = 0
 
     @property
     def made_ns(self) -> int:

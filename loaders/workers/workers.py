@@ -54,6 +54,7 @@ class Workers:
       seed: What workers' own seeds come from.
       divides: Whether the first batch of a pass may be made in parts.
       in_order: Whether runs come in order, or as they are done, within an epoch.
+      persistent: Whether processes outlive a pass.
 
     Raises:
       ValueError: A choice that there is not, or not on this system.
@@ -76,6 +77,7 @@ class Workers:
         seed: int = 0,
         divides: bool = True,
         in_order: bool = True,
+        persistent: bool = True,
     ) -> None:
         _check(count, kind, prefetch_factor, method, timeout_s)
         self._fetcher = fetcher
@@ -90,6 +92,7 @@ class Workers:
         self._pin_memory = pin_memory
         self._seed = seed
         self._in_order = in_order
+        self._persistent = persistent
         self._divides = divides and in_order and count > 1 and fetcher.is_divisible
         self._pool: WorkerPool | None = None
         self._ended = False
@@ -166,11 +169,13 @@ class Workers:
             self._kept = following, runs
         else:
             runs.close()
+        if not self._persistent:
+            self.close()
         self._ended = True
 
     @property
     def _goes_on(self) -> bool:
-        return self._ended or (self._count > 0 and self._kind == "process")
+        return self._persistent and (self._ended or (self._count > 0 and self._kind == "process"))
 
     def _drop_kept(self) -> None:
         kept, self._kept = self._kept, None

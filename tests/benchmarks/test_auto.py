@@ -1,7 +1,7 @@
 """``num_workers="auto"`` against every fixed choice: once it has chosen, it is about as fast as the best of them.
 
-Four sorts of work: columns of small images, which cost less to make than to send; PNG and JPEG, whose decoders release the GIL,
-with an augmentation that does not; and a transform in pure Python. Nothing is done with the batches.
+Five sorts of work: columns of small images, which cost less to make than to send; PNG and JPEG, whose decoders release the GIL,
+with an augmentation that does not; a transform in pure Python; and one that sleeps. Nothing is done with the batches.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ FIXED: dict[str, Any] = {
     "1 process": {"num_workers": 1},
     "2 processes": {"num_workers": 2},
     "2 threads": {"num_workers": 2, "worker_type": "thread"},
+    "8 threads": {"num_workers": 8, "worker_type": "thread"},
 }
 
 
@@ -56,11 +57,18 @@ def toil(example: dict[str, Any]) -> dict[str, Any]:
     return {"image": example["image"], "label": example["label"], "total": total}
 
 
+def sleep(example: dict[str, Any]) -> dict[str, Any]:
+    """A millisecond of waiting, as for a network."""
+    time.sleep(0.001)
+    return example
+
+
 CASES: dict[str, tuple[Any, Callable[..., npt.NDArray[np.uint8]], int, Any]] = {
     "28x28 columns": ("tensor", small, 128, ()),
     "PNG": ("png", small, 128, ()),
     "224 JPEG, crop, flip": ("jpeg", photographs, 32, arrayfeed.loaders.RandomMap(augment)),
     "slow transform": ("tensor", small, 32, toil),
+    "sleeping transform": ("tensor", small, 32, sleep),
 }
 
 

@@ -74,7 +74,7 @@ def take(iterator: Iterator[Any]) -> Callable[[int], None]:
 
 
 def test_images_come_nearly_as_fast_as_they_can_be_decoded(tmp_path: Path, full_size: bool) -> None:
-    """At least 0.88 of the bare rate with stacking, and 1.15 of the better of torch and Grain, by the median of rounds by turns.
+    """At least 0.88 of the bare rate with stacking, and 1.15 of the better of torch and Grain, by the median of rounds.
 
     Of the bare rate without stacking that copy alone leaves 0.88: 66 us for each image of 480 kB, on 540.
     """

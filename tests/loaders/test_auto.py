@@ -13,7 +13,7 @@ import pytest
 
 from arrayfeed import DataLoader
 from arrayfeed.datasource.processors import count_cpus
-from arrayfeed.loaders.auto import HERE, Choice, Way, count_workers
+from arrayfeed.loaders.auto import HERE, Choice, Way, count_threads, count_workers
 from arrayfeed.loaders.telling.watch import Watch
 from support.loading import Listed, numbers_in
 from support.worker_cases import Numbers
@@ -64,9 +64,8 @@ def test_slow_transforms_are_given_to_workers(no_leaks: None, caplog: pytest.Log
     stats = loader.stats()
 
     assert numbers == list(range(len(numbers)))
-    assert stats.num_workers == loader.num_workers == count_cpus()
-    workers = Way(count_cpus(), "thread" if stats.worker_type == "thread" else "process")
-    assert stats.choice.startswith(f'num_workers="auto" makes batches {workers}: ')
+    assert stats.num_workers == loader.num_workers == 4 * count_cpus()  # they sleep, and need no processor each
+    assert stats.choice.startswith(f'num_workers="auto" makes batches {Way(4 * count_cpus(), "thread")}: fastest')
     assert "records/s in this process" in stats.choice
     assert stats.choice in loader.report()
     assert [record.message for record in caplog.records] == [stats.choice]
@@ -83,7 +82,7 @@ def test_threads_alone_are_tried_where_they_were_asked_for(no_leaks: None) -> No
     numbers = read_until_chosen(loader)
 
     assert numbers == list(range(len(numbers)))
-    assert (loader.stats().num_workers, loader.stats().worker_type) == (count_cpus(), "thread")
+    assert (loader.stats().num_workers, loader.stats().worker_type) == (4 * count_cpus(), "thread")
 
 
 @needs_two
@@ -197,6 +196,19 @@ def test_the_fastest_way_is_chosen_of_what_was_measured(
     assert f"{here} records/s in this process" in choice.watch.choice
 
 
+def test_many_threads_are_tried_even_if_processes_do_all_that_their_number_promises() -> None:
+    """Of work that sleeps, eight threads do four times as much as two processes."""
+    choice = Choice(Watch())
+    choice.note(HERE, 100)
+    tried = []
+    while (way := choice.choose(2, 8)) is not None:
+        tried.append(way)
+        choice.note(way, 100 * way.count)
+
+    assert tried == [TWO, Way(8, "thread"), TWO, Way(8, "thread")]
+    assert choice.chosen == Way(8, "thread")
+
+
 @pytest.mark.parametrize("own_s", [0.0, 1e-9, 1.0])
 def test_no_more_workers_than_training_can_use(own_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor than there are processors, which the ranks of a machine share."""
@@ -205,6 +217,20 @@ def test_no_more_workers_than_training_can_use(own_s: float, monkeypatch: pytest
     assert count_workers(0.1 * own_s, own_s) == (1 if own_s else count_cpus())
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1000")
     assert count_workers(2.0 * own_s, own_s) == 1
+
+
+def test_work_that_sleeps_gets_as_many_threads_as_it_leaves_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But no more than training can use, and four for each processor."""
+    cpus = count_cpus()
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert [count_threads(1.0, 0.0, busy) for busy in (1.0, 0.6, 0.4, 0.01, 0.0)] == [
+        cpus,
+        cpus,
+        -(-5 * cpus // 2),
+        *2 * [4 * cpus],
+    ]
+    assert count_threads(2.0, 1.0, 0.01) == 3
+    assert count_threads(0.1, 1.0, 0.01) == 1
 
 
 def test_trying_needs_something_made_ahead() -> None:

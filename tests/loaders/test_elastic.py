@@ -125,6 +125,16 @@ def test_ranks_stripe_the_order_of_one(length: int, ranks: int, batch_size: int)
     assert [sorted(step) for step in together] == [sorted(step) for step in single]
 
 
+def test_a_rank_reads_its_own_records_only() -> None:
+    """Each of them once: nothing is read to be dropped."""
+    for rank in range(3):
+        sampler = IndexSampler(50, shuffle=True, shard=ShardOptions(rank, 3))
+        loader = DataLoader(source := Listed(50), sampler=sampler, batch_size=4)
+        list(loader)
+
+        assert source.reads == list(sampler)
+
+
 @pytest.mark.parametrize("tail", ["drop", "pad"])
 def test_ranks_that_promise_equal_steps_refuse_a_place_between(tail: str) -> None:
     """Six records delivered by two ranks, four go on: two of them would have a step more. At an epoch's end it is no matter."""

@@ -80,12 +80,12 @@ def test_ranks_in_step_leave_a_plain_rest() -> None:
     assert Leftover(7).merge([5, 5, 5], {}) == Leftover(22)
     apart = Leftover().merge([5, 2, 3], {})
 
-    assert apart.levels == ((5, 2, 3),)
+    assert (apart.base, apart.levels) == (6, ((3, 0, 1),))
     assert apart.advance(5) == Leftover(15)
     assert apart.merge([3, 3], {}) == Leftover(16)
 
     loose = Leftover().merge([4], {}, [(0, 6, 9)])
-    assert (loose.levels, loose.ahead) == (((4,),), ((0, 0, 6, 9),))
+    assert (loose.base, loose.levels, loose.ahead) == (4, ((0,),), ((0, 0, 2, 5),))
     assert loose.advance(2) == Leftover(9)
 
 

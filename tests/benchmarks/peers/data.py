@@ -178,8 +178,12 @@ _COLUMNS = {name: array.dtype.str for name, array in _table(16, np.random.defaul
 _LIST = [
     Workload("a", "28 x 28 uint8 images and labels, batches of 128", 60_000, 128, _digits, _IMAGES),
     Workload("b", "as (a), 20,000 of them, as PNG in a TFDS directory", 20_000, 128, _digits, _IMAGES),
-    Workload("c", "224 x 224 JPEG, random crop and flip, to float32, batches of 64", 2_048, 64, _photographs, {"label": "int64"}),
-    Workload("d", "documents packed into windows of 2,048 tokens, batches of 8", 20_000, 8, _documents, {"tokens": "int32"}, pad=0),
+    Workload(
+        "c", "224 x 224 JPEG, random crop and flip, to float32, batches of 64", 2_048, 64, _photographs, {"label": "int64"}
+    ),
+    Workload(
+        "d", "documents packed into windows of 2,048 tokens, batches of 8", 20_000, 8, _documents, {"tokens": "int32"}, pad=0
+    ),
     Workload("e", "17 mixed columns, batches of 256", 50_000, 256, _table, _COLUMNS),
     Workload("f", "records of 100 kB, not in the page cache, batches of 32", 2_000, 32, _sized(100_000), _BLOBS, cold=True),
     Workload("j", "as (a), in 1,000 shards", 60_000, 128, _digits, _IMAGES, shards=1000),

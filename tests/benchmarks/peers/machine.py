@@ -12,7 +12,7 @@ from typing import Any
 
 from .session import BENCHMARKS, ROOT, library_path
 
-__all__ = ["PEERS", "describe_machine", "describe_peer", "interpreter"]
+__all__ = ["ONLY", "OVER_SHARDS", "PEERS", "describe_machine", "describe_peer", "interpreter", "not_installed"]
 
 #: Which environment has each peer: "own" is the one that runs this; the others are made by ``make bench``.
 PEERS = {
@@ -27,15 +27,33 @@ PEERS = {
     "grain_tfds": "bench",
     "tfdata": "fixtures",
     "sedpack": "bench",
-    "seqtools": "bench",
+    "seqtools": "seqtools",
     "webdataset": "bench",
     "litdata": "bench",
-    "mosaic": "bench",
+    "mosaic": "mosaic",
     "spdl": "bench",
     "huggingface": "bench",
-    "ffcv": "bench",
+    "ffcv": "ffcv",
 }
-_VARIABLES = {"bench": "ARRAYFEED_BENCH_PYTHON", "fixtures": "ARRAYFEED_TFDS_PYTHON"}
+_VARIABLES = {
+    "bench": "ARRAYFEED_BENCH_PYTHON",
+    "fixtures": "ARRAYFEED_TFDS_PYTHON",
+    "seqtools": "ARRAYFEED_SEQTOOLS_PYTHON",
+    "mosaic": "ARRAYFEED_MOSAIC_PYTHON",
+    "ffcv": "ARRAYFEED_FFCV_PYTHON",
+}
+#: Configurations that differ from another one in these workloads only, and would be the same row twice in others.
+ONLY = {
+    ("webdataset", "in process"): "bc",
+    ("mosaic", "in process"): "bc",
+    ("spdl", "tuned, OpenCV"): "bc",
+    ("litdata", "workers, full shuffle"): "a",
+    ("sedpack", "concurrent"): "bc",
+    ("sedpack", "rust"): "a",
+    ("sedpack", "rust batched, shuffle buffer"): "a",
+}
+#: Who is measured over a thousand shards: those that read shards at random, of their own format or of TFDS's.
+OVER_SHARDS = ("arrayfeed", "numpy", "grain", "torch", "tfds", "tfdata")
 
 
 def interpreter(peer: str) -> str:
@@ -54,20 +72,29 @@ def describe_peer(peer: str, cache: Path) -> dict[str, Any]:
         return {"failed": f"there is no {python}: run `make bench`, which makes it"}
     if not (Path(__file__).parent / f"peer_{peer}.py").exists():
         return {"failed": "there is no module for it"}
-    done = subprocess.run(
-        [python, "-m", "peers.measure", peer],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"},
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [python, "-m", "peers.measure", peer],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"},
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": "importing it took longer than 120 s"}
     try:
         described: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         described = {"failed": (done.stderr.strip().splitlines() or ["it said nothing"])[-1]}
     return described
+
+
+def not_installed() -> dict[str, str]:
+    """Return what ``install.py`` could not install, with pip's last words."""
+    kept = Path(interpreter("torch")).parents[1] / "not-installed.json"
+    return json.loads(kept.read_text()) if kept.exists() else {}
 
 
 def describe_machine() -> dict[str, Any]:

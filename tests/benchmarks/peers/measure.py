@@ -11,7 +11,7 @@ The questions, each a line of JSON:
     {"do": "check"}                     one whole epoch, untimed: records, checksum, largest class's share of a batch
     {"do": "batches", "count": 200}     take so many, for whoever weighs the process meanwhile
     {"do": "resume", "records": n, "position": p}   load a state and take a batch, over a source that reads nothing
-    {"do": "epochs", "limit_s": 1.5,    epochs until the time is up, at least one: seconds of each, processor's seconds a record
+    {"do": "epochs", "limit_s": 1.5,    epochs until the time is up, at least one: records/s, processor's seconds, ...
      "fresh": true}                     after opening anew, and then only the first epoch
 
 Runs wherever the peer is installed, so it imports the standard library, NumPy and the peer only.
@@ -86,15 +86,17 @@ class Subject:
         batch; what was made ahead by then is not seen, so the estimate errs in the peer's favour.
         """
         expected = self._meta["epoch_records"]
-        end = time.perf_counter() + limit_s
+        resident = 1.0
+        if self._meta["cold"]:
+            self._shut()
+            resident = _drop_from_cache(self._data, self._prepared)
+        cpu_before, end = _cpu_seconds(), time.perf_counter() + limit_s
         seconds: list[float] = []
         first_s: list[float] = []
-        counted, whole, cpu_s = 0, True, 0.0
+        counted, whole = 0, True
+        # One right after the other: what a peer makes ahead of its next epoch, it makes in the time of this one.
         while not seconds or (time.perf_counter() + seconds[-1] < end and not fresh):
-            if self._meta["cold"]:
-                self._shut()
-                _drop_from_cache(self._data, self._prepared)
-            cpu_before, start = _cpu_seconds(), time.perf_counter()
+            start = time.perf_counter()
             batches = self._iterate(fresh)
             records = first = 0
             for batch in batches:
@@ -105,8 +107,8 @@ class Subject:
                     whole = False
                     break
             took = time.perf_counter() - start
-            cpu_s += _cpu_seconds() - cpu_before
-            _close(batches)
+            if not whole:
+                _close(batches)
             counted += records
             if not whole and records > first:
                 took = after_s + (took - after_s) / (records - first) * (expected - first)
@@ -114,13 +116,18 @@ class Subject:
                 took *= expected / records
             seconds.append(took)
             first_s.append(after_s)
+        cpu_s = _cpu_seconds() - cpu_before
+        if self._meta["cold"]:
+            self._shut()  # so that nothing is mapped when it is somebody else's turn
         return {
-            "seconds": seconds,
-            "first_s": first_s,
-            "records": counted,
-            "epoch_records": expected,
+            "epochs": len(seconds),
+            "epoch_s": sum(seconds) / len(seconds),
+            "first_s": first_s[0],
+            "rate": expected * len(seconds) / sum(seconds),
             "whole": whole,
+            "records": counted,
             "cpu_s": cpu_s,
+            "resident": resident,
         }
 
     def batches(self, count: int) -> dict[str, Any]:
@@ -179,15 +186,36 @@ def _close(what: Any) -> None:
         close()
 
 
-def _drop_from_cache(*folders: Path) -> None:
-    """Drop files from the page cache. What a process has mapped stays in it, so peers that map are opened anew by then."""
-    for folder in folders:
-        for path in folder.rglob("*"):
-            if path.is_file():
-                descriptor = os.open(path, os.O_RDONLY)
-                os.fsync(descriptor)
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-                os.close(descriptor)
+def _drop_from_cache(*folders: Path) -> float:
+    """Drop files from the page cache; return the share of their pages that are in it all the same: what somebody has mapped."""
+    pages = left = 0
+    for path in {path.resolve() for folder in folders for path in folder.rglob("*") if path.is_file()}:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if size := os.fstat(descriptor).st_size:
+            here = _resident(descriptor, size)
+            pages, left = pages + len(here), left + sum(here)
+        os.close(descriptor)
+    return left / max(1, pages)
+
+
+def _resident(descriptor: int, size: int) -> bytes:
+    """Return for each page of a file whether it is in the page cache: 1 or 0."""
+    import ctypes
+    import mmap
+
+    length = -(-size // mmap.PAGESIZE)
+    told = ctypes.create_string_buffer(length)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    libc.mincore(address, size, told)
+    libc.munmap(address, size)
+    return bytes(byte & 1 for byte in told.raw)
 
 
 def _cpu_seconds() -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import cProfile
 import pstats
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ LIMIT_S = 4.0
 
 
 def look(key: str, data: Path) -> dict[str, Any]:
-    """Return the stages' seconds of an epoch that is read ahead as usual, and the ten costliest functions of one that is not."""
+    """Return the stages' seconds of two epochs that are read ahead as usual, and the costliest functions of one that is not."""
     from .peer_arrayfeed import open
 
     size = WORKLOADS[key].batch_size
@@ -90,4 +89,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

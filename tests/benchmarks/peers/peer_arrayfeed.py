@@ -90,6 +90,6 @@ class Numbers:
 
 def resume(records: int, position: int, batch_size: int) -> Iterator[Any]:
     """Return batches from ``position`` on, by a state that says so."""
-    loader = arrayfeed.DataLoader(Numbers(records), batch_size=batch_size, shuffle=True, seed=3)  # type: ignore[arg-type]
+    loader = arrayfeed.DataLoader(Numbers(records), batch_size=batch_size, shuffle=True, seed=3)
     loader.load_state_dict({**loader.state_dict(), "position": position})
     return iter(loader)

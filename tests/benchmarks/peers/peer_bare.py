@@ -1,7 +1,7 @@
 """Bounds: the same work with no loader around it, in two processes. What comes of it is dropped, where it was made.
 
-(b), (c): the bytes of images in memory, decoded (and cropped and flipped) one by one. (d): a token array in memory, its windows
-copied in a shuffled order. (f): reads of whole records by 32 threads, as ``fio`` does with a queue depth of 32.
+(b), (c): the bytes of images in memory, decoded (and cropped and flipped) one by one. (d): documents in memory, laid end to end
+in a shuffled order, in one process. (f): reads of whole records by 32 threads, as ``fio`` does with a queue depth of 32.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class Decoding:
     def __init__(self, workload: str, data: Path, prepared: Path, workers: int) -> None:
         self._labels = np.load(data / "label.npy")
         offsets, content = np.load(prepared / "offsets.npy"), np.load(prepared / "bytes.npy").tobytes()
-        images = [content[start:stop] for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+        images = [content[start:stop] for start, stop in pairwise(offsets)]
         decode: Callable[[bytes], Any] = records.decode_png if workload == "b" else records.decode_jpeg
         context = multiprocessing.get_context("fork")
         self._pipes = []
@@ -73,21 +74,33 @@ class Decoding:
 
 
 class Windows:
-    """A token array in memory; windows of it in a shuffled order."""
+    """Documents in memory, laid end to end in a shuffled order and cut into windows, the last one padded."""
 
     def __init__(self, data: Path, batch_size: int, seed: int) -> None:
-        length = json.loads((data / "meta.json").read_text())["window"]
-        tokens = np.load(data / "tokens.npy")
-        rows = np.zeros(-(-len(tokens) // length) * length, np.int32)
-        rows[: len(tokens)] = tokens
-        self._rows = rows.reshape(-1, length)
+        self._window = json.loads((data / "meta.json").read_text())["window"]
+        tokens, offsets = np.load(data / "tokens.npy"), np.load(data / "offsets.npy")
+        self._documents = [tokens[start:stop] for start, stop in pairwise(offsets)]
         self._batch_size = batch_size
         self._rng = np.random.default_rng(seed)
 
     def epoch(self, number: int) -> Iterator[dict[str, Any]]:
-        order = self._rng.permutation(len(self._rows))
-        for start in range(0, len(order), self._batch_size):
-            yield {"tokens": self._rows[order[start : start + self._batch_size]]}
+        order = self._rng.permutation(len(self._documents))
+        size = self._batch_size * self._window
+        left: list[Any] = []
+        length = 0
+        for index in order:
+            left.append(self._documents[index])
+            length += len(left[-1])
+            if length >= size:
+                chained = np.concatenate(left)
+                for start in range(0, length - size + 1, size):
+                    yield {"tokens": chained[start : start + size].reshape(-1, self._window)}
+                length %= size
+                left = [chained[len(chained) - length :]]
+        rows = np.zeros((-(-length // self._window), self._window), np.int32)
+        rows.reshape(-1)[:length] = np.concatenate(left)
+        if length:
+            yield {"tokens": rows}
 
 
 class Reads:

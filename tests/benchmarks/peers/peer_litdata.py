@@ -1,8 +1,8 @@
 """LitData: records in chunks, shuffled as chunks and within windows of them.
 
 Configurations after its README (https://github.com/Lightning-AI/litData, "Shuffle data across workers", "LLM pre-training"):
-chunks of ``chunk_bytes="64MB"``, ``StreamingDataLoader`` with workers, ``TokensLoader`` for texts packed before they are written.
-Images are written as bytes, and decoded by a function of the user's when a batch is made.
+chunks of ``chunk_bytes="64MB"``, ``StreamingDataLoader`` with workers, ``TokensLoader`` for texts, which are packed before they
+are written. Images are written as bytes, and decoded by a function of the user's when a batch is made.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """MosaicML Streaming: records in MDS shards, shuffled in blocks of shards.
 
-Configurations after https://docs.mosaicml.com/projects/streaming/en/stable/ ("Shuffling",
-"Performance tuning", "FAQs and tips"): ``py1e`` in blocks as it sets them itself, the batch size told to the data set, and its ``StreamingDataLoader``. For language
-models its users pack texts into windows before they write them, so (d) reads whole windows.
+Configurations after https://docs.mosaicml.com/projects/streaming/en/stable/ ("Shuffling", "Performance tuning"): ``py1e`` in
+blocks as it sets them itself, the batch size told to the data set, and its ``StreamingDataLoader``. For language models its
+users pack texts into windows before they write them, so (d) reads whole windows.
 """
 
 from __future__ import annotations

@@ -59,16 +59,12 @@ def _attribute(attribute: Any, name: str, value: Any) -> Any:
 
 
 def _stored(value: Any) -> Any:
-    """Return an attribute's value: text of fixed width as its bytes, and a truth value as one, as there are no types for them."""
+    """Return an attribute's value: text of fixed width as its bytes, a truth value as one; there are no types for them."""
     if isinstance(value, bytes):
         return value
-    return (
-        np.frombuffer(value.tobytes(), np.uint8)
-        if value.dtype.kind == "S"
-        else value.astype(np.uint8)
-        if value.dtype.kind == "b"
-        else value
-    )
+    if value.dtype.kind == "S":
+        return np.frombuffer(value.tobytes(), np.uint8)
+    return value.astype(np.uint8) if value.dtype.kind == "b" else value
 
 
 class Shards:

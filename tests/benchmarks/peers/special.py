@@ -1,14 +1,14 @@
 """What is no rate: the first batch from process start, memory as data grow, resuming, a thousand shards; and how cost grows.
 
-    PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.special --workloads g,h,i,growth
+PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.special --workloads g,h,i,growth
 """
 
 from __future__ import annotations
 
 import random
 import subprocess
-import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from .compare import parse, write
 from .data import make
 from .directory import write_directory
-from .machine import PEERS, describe_peer, interpreter
+from .machine import OVER_SHARDS, PEERS, describe_peer, interpreter
 from .session import PeerError, Session
 
 __all__ = ["PARTS", "main"]
@@ -53,7 +53,7 @@ class Case:
 
 
 def by_turns(cases: Sequence[Case], rounds: int) -> list[Case]:
-    """Return the cases ``rounds`` times, each round in another order; whoever goes through them leaves out those that failed."""
+    """Return the cases ``rounds`` times, each round in another order; who goes through them leaves out what failed."""
     order = random.Random(1)
     return [case for _ in range(rounds) for case in order.sample(cases, len(cases))]
 
@@ -71,22 +71,22 @@ def startup(options: Settings, peers: list[str]) -> dict[str, Any]:
     for peer in peers:
         about = describe_peer(peer, options.cache)
         if "a" in about.get("workloads", ()):
-            for config in about["configs"]:
+            for config in about["configs"] if peer == "arrayfeed" else about["configs"][:1]:
                 cases.append(Case(peer, config, small, options, name=about["name"], shards=4))
-                if peer in ("arrayfeed", "grain", "torch", "tfds"):
+                if peer in OVER_SHARDS and peer != "numpy":
                     cases.append(Case(peer, config, many, options, name=about["name"], shards=1000))
     for case in cases:
         case.ask("prepare", timeout_s=600)
-        case.ask("first")  # once to have everything in the page cache
-    for case in by_turns(cases, options.rounds):
+    for turn, case in enumerate(by_turns(cases, options.rounds + 1)):
         if "failed" in case.told:
             continue
         start = time.perf_counter()
         answer = case.ask("first")
-        if answer:
-            case.told["seconds"].append(time.perf_counter() - start)
-        for what, seconds in bare_starts(case.peer).items():
-            case.told.setdefault(what, []).append(seconds)
+        took = time.perf_counter() - start
+        if answer and turn >= len(cases):  # the first turn brought files into the page cache
+            case.told["seconds"].append(took)
+            for what, seconds in bare_starts(case.peer).items():
+                case.told.setdefault(what, []).append(seconds)
     return {"rows": [case.told for case in cases]}
 
 
@@ -121,7 +121,9 @@ def memory(options: Settings, peers: list[str]) -> dict[str, Any]:
 def resuming(options: Settings, peers: list[str]) -> dict[str, Any]:
     """(i): seconds to load a state at a random position of a thousand to a billion records, and to have the next batch."""
     data = make_all("h", options, 1000)
-    cases = [Case(peer, "default", data, options) for peer in ("arrayfeed", "grain", "grain_dataset", "torchdata") if peer in peers]
+    cases = [
+        Case(peer, "default", data, options) for peer in ("arrayfeed", "grain", "grain_dataset", "torchdata") if peer in peers
+    ]
     rng = random.Random(2)
     rows = []
     for case in cases:
@@ -140,7 +142,7 @@ def resuming(options: Settings, peers: list[str]) -> dict[str, Any]:
 
 
 def growth(options: Settings, peers: list[str]) -> dict[str, Any]:
-    """Records/s by records, batch size, workers and record size, each for a few peers; warm."""
+    """Seconds a record, by records, batch size, workers and record size, each for a few peers; files in the page cache."""
     ours = [("arrayfeed", "default"), ("arrayfeed", "workers")]
     bound, theirs = ("numpy", "default"), [("torch", "workers"), ("grain_dataset", "workers, no threads")]
     cases = []
@@ -168,8 +170,7 @@ def growth(options: Settings, peers: list[str]) -> dict[str, Any]:
                 session.ask("prepare", timeout_s=600)
                 session.ask("epochs", limit_s=0.3)
                 for _ in range(3):
-                    told = session.ask("epochs", limit_s=0.4)
-                    case.told["seconds"] += [seconds / told["epoch_records"] for seconds in told["seconds"]]
+                    case.told["seconds"].append(1 / session.ask("epochs", limit_s=0.4)["rate"])
         except PeerError as error:
             case.told["failed"] = str(error)[:300]
     return {"rows": [case.told for case in cases]}
@@ -182,12 +183,17 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     options.counts = [10**digits for digits in range(3, 8)] if options.count is None else [1000, options.count]
     peers = list(PEERS) if options.peers in ("", "all") else options.peers.split(",")
-    wanted = list(PARTS) if options.workloads in ("", "all") else [each for each in options.workloads.split(",") if each in PARTS]
+    wanted = (
+        list(PARTS) if options.workloads in ("", "all") else [each for each in options.workloads.split(",") if each in PARTS]
+    )
     for name in wanted:
         start = time.perf_counter()
-        write(options.results, f"part-{name}", {"part": name, "about": PARTS[name].__doc__, **PARTS[name](options, peers)})
+        try:
+            write(options.results, f"part-{name}", {"part": name, "about": PARTS[name].__doc__, **PARTS[name](options, peers)})
+        except Exception:
+            traceback.print_exc()  # the other parts are measured all the same
         print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

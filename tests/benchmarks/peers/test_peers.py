@@ -12,7 +12,7 @@ from benchmarks.peers.data import WORKLOADS, make
 from benchmarks.peers.directory import write_directory
 from benchmarks.peers.session import Session
 
-COUNTS = {"a": 300, "b": 300, "c": 70, "d": 60, "e": 300, "f": 40}
+COUNTS = {"a": 300, "b": 300, "c": 70, "d": 60, "e": 300, "f": 40, "j": 300}
 
 
 def start(peer: str, data: Path, cache: Path, config: str = "default") -> Session:
@@ -22,8 +22,9 @@ def start(peer: str, data: Path, cache: Path, config: str = "default") -> Sessio
     return Session(sys.executable, arguments, cache, cache / "log")
 
 
-@pytest.mark.parametrize("key", WORKLOADS)
-@pytest.mark.parametrize("config", ["default", "workers"])
+@pytest.mark.parametrize(
+    ("key", "config"), [*((key, "default") for key in WORKLOADS), ("a", "workers"), ("c", "workers"), ("d", "workers")]
+)
 def test_an_epoch_of_ours_holds_every_record_of_the_arrays_once(tmp_path: Path, key: str, config: str) -> None:
     """In every workload, what the loader delivers has the checksum of the arrays that were written, and times are told."""
     data = make(key, tmp_path, COUNTS[key])
@@ -34,8 +35,8 @@ def test_an_epoch_of_ours_holds_every_record_of_the_arrays_once(tmp_path: Path, 
         timed = ours.ask("epochs", limit_s=30, fresh=True)
 
     assert checked["complete"], checked
-    assert timed["whole"] and timed["records"] == timed["epoch_records"]
-    assert timed["seconds"][0] >= timed["first_s"][0] > 0
+    assert timed["whole"] and timed["epochs"] == 1
+    assert timed["epoch_s"] >= timed["first_s"] > 0
 
 
 def test_a_record_left_out_or_given_twice_is_told(tmp_path: Path) -> None:

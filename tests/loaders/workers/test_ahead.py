@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from arrayfeed import DataLoader
@@ -129,3 +130,21 @@ def test_a_source_may_be_closed_between_two_passes(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is closed"):
         list(loader)
     loader.close()
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_workers_that_are_not_persistent_end_with_the_pass(kind: Any) -> None:
+    """Processes are other ones in the next; nothing is made ahead of it; the batches are the same, and stay."""
+    loader = DataLoader(Numbers(40), batch_size=4, shuffle=True, num_workers=2, worker_type=kind, persistent_workers=False)
+    plain = DataLoader(Numbers(40), batch_size=4, shuffle=True)
+    kept, pids = [], set()
+    for _ in range(2):
+        iterator = iter(loader)
+        kept.append(next(iterator))
+        children = psutil.Process().children(recursive=True)
+        pids |= {child.pid for child in children}
+        kept += iterator
+        assert not psutil.wait_procs(children, timeout=5)[1]
+
+    assert len(pids) >= (4 if kind == "process" else 0)
+    assert [batch["x"].tolist() for batch in kept] == [batch["x"].tolist() for _ in range(2) for batch in plain]
