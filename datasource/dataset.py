@@ -90,7 +90,8 @@ def open(
       sequences: ``"array"`` joins sequences of equally shaped elements to one array.
       channels: ``"declared"`` gives images the number of channels that their feature states, whatever the file has.
       io: ``"mmap"`` or ``"pread"``, see ``ArrayRecordDataSource``; ``"auto"`` maps files, but not on network file systems.
-      check: How closely records are checked, see there. ``"crc"`` compares each with the record index, where there is one.
+      check: How closely records are checked, see there. ``"crc"`` compares each, when a process first reads it, with its
+        checksum in the record index, where there is one; in batches together with its neighbours, up to 32 kB of them.
 
     Raises:
       DatasetNotFoundError: The path is no data set; says what is there instead.

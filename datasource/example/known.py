@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +98,8 @@ class KnownRecords:
         nest: Callable[[list[npt.NDArray[Any]]], Columns],
     ) -> list[Deferred] | None:
         """Return what ``read_batches`` does, large columns still to be cut; None where there are none."""
-        large = [cut for cut, nbytes in cuts if nbytes]
+        # What is stored raw is refused by no leaf.
+        large = [cast(Callable[[Ints], npt.NDArray[Any]], cut) for cut, nbytes in cuts if nbytes]
         if not large:
             return None
         row_bytes = sum(nbytes for _, nbytes in cuts)
