@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CorruptShardError
+from ..errors import CorruptShardError, DataError
 from ..memory import Extents
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_physical
 from .crc import load_crc32c
@@ -210,10 +210,13 @@ class IndexedRecords:
         return rows
 
     def _open(self, numbers: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:
-        """Open shards that are not open yet; return for each of ``numbers`` whether the index fits that shard."""
+        """Open shards that are not open yet; return for each of ``numbers`` whether that was possible and the index fits it."""
         for number in np.flatnonzero(np.bincount(numbers, minlength=self._ends.size)).tolist():
             if not self._fits[number]:
-                reader = open_shard(number)
+                try:
+                    reader = open_shard(number)
+                except DataError:
+                    continue  # only a neighbour may have been asked for; whoever asks for a record of this shard is told
                 mapping = reader.file.mapping
                 address = 0 if mapping is None else mapping.ctypes.data
                 in_place = address == self._base + int(self._offsets[number])
