@@ -305,7 +305,7 @@ class DataLoader:
         """Return the same as tables to print, with the bottleneck named and what to change."""
         from .telling.report import format_report
 
-        return format_report(self.stats())
+        return format_report(self.stats(), self.skipped)
 
     def plot(self) -> Figure:
         """Return a picture of the last few thousand runs of batches: who made them when, and when training waited.

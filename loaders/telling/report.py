@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from .diagnosis import diagnose
@@ -12,8 +13,8 @@ __all__ = ["format_html", "format_report"]
 _HEAD = ("stage", "time", "share", "records/s", "MB/s")
 
 
-def format_report(stats: LoaderStats) -> str:
-    """Return a few lines and two tables: what was delivered, where the time went, and what to change.
+def format_report(stats: LoaderStats, failed: Sequence[object] = ()) -> str:
+    """Return a few lines and two tables: what was delivered, which records ``failed``, where the time went, and what to change.
 
     Rates of a stage are one worker's: how fast it would be if it did nothing else.
     """
@@ -21,6 +22,7 @@ def format_report(stats: LoaderStats) -> str:
         f"{stats}, {stats.bytes_per_s / 1e6:,.1f} MB/s",
         f"{describe_workers(stats)}; {stats.queue_depth:.1f} runs of batches ready when one was asked for",
         *([stats.choice] if stats.choice else []),
+        *([f"{len(failed)} record{'s' * (len(failed) > 1)} failed, at last {failed[-1]}"] if failed else []),
         "",
         *_align([_HEAD, *_stage_rows(stats)]),
     ]

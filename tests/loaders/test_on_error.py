@@ -257,3 +257,16 @@ def test_what_is_no_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="max_errors is -1"):
         make("skip", max_errors=-1)
     assert pickle.loads(pickle.dumps(SKIP)) is SKIP
+
+
+def test_the_report_tells_how_many_records_failed_and_the_last() -> None:
+    """With its error; where none did, nothing."""
+    loader = make("skip")
+    for _ in loader:
+        pass
+    assert f"{len(loader.skipped)} records failed, at last {loader.skipped[-1]}" in loader.report()
+
+    sound = DataLoader(Listed(8), batch_size=4)
+    for _ in sound:
+        pass
+    assert "failed" not in sound.report()
