@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -185,4 +187,6 @@ def measure_workload(key: str, peers: list[str], options: argparse.Namespace, de
 
 
 if __name__ == "__main__":
+    # Peers that wait for their turn are stopped, and would stay so if this process just ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     main()

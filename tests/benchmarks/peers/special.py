@@ -6,7 +6,9 @@ PYTHONPATH=tests .venv/bin/python -m benchmarks.peers.special --workloads g,h,i,
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Sequence
@@ -196,4 +198,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    # Peers that wait for their turn are stopped, and would stay so if this process just ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     main()
