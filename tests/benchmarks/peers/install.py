@@ -33,6 +33,7 @@ OVERLAYS = {
     # Built from source. Numba and the rest are what it requires, but for an OpenCV that this environment has by another name.
     "ffcv": [
         "setuptools",
+        "packaging",
         "wheel",
         "llvmlite",
         "numba",
@@ -72,14 +73,22 @@ def install(python: Path, requirements: list[str], options: list[str], variables
                 check=False,
                 env={**os.environ, **variables},
             )
-            lines = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
-            why = "" if done.returncode == 0 else (lines or ["pip said nothing"])[-1].strip()
+            why = "" if done.returncode == 0 else _reason(done.stderr.splitlines())
         except subprocess.TimeoutExpired:
             why = f"took longer than {TIMEOUT_S} s"
         if why:
             failed[requirement] = why
         print(f"  {requirement}: {why or 'installed'}", flush=True)
     return failed
+
+
+def _reason(lines: list[str]) -> str:
+    """Return the line that says why pip failed: a build's own error, if there was one, before pip's word on it."""
+    for part in ("fatal error:", "Error: ", "ERROR:", ""):
+        of_the_kind = [line.strip() for line in lines if part in line and line.strip()]
+        if of_the_kind:
+            return of_the_kind[-1]
+    return "pip said nothing"
 
 
 def describe_opencv(folder: Path) -> str:

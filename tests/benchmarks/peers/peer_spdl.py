@@ -68,6 +68,8 @@ class Stages:
         self._seed = seed
         self._whole_batches = whole_batches
         self._opencv = opencv
+        if self._name is not None and not opencv:
+            self._frames(0)  # says so if there is no FFmpeg; a stage that fails only loses its records
 
     def epoch(self, number: int) -> Iterator[dict[str, Any]]:
         from spdl.pipeline import PipelineBuilder
