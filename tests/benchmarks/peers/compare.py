@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -22,7 +24,7 @@ from typing import Any
 
 from .data import WORKLOADS, make
 from .directory import write_directory
-from .machine import ONLY, OVER_SHARDS, PEERS, describe_machine, describe_peer, interpreter, not_installed
+from .machine import ONLY, OVER_SHARDS, PEERS, describe_machine, describe_peer, interpreter, not_installed, prepared_folder
 from .session import ROOT, PeerError, Session
 
 __all__ = ["Row", "compare", "main"]
@@ -40,7 +42,7 @@ class Row:
 
     def __init__(self, peer: str, config: str, described: Mapping[str, Any], data: Path, cache: Path) -> None:
         meta = json.loads((data / "meta.json").read_text())
-        prepared = cache / "prepared" / f"{peer}-{data.name}"
+        prepared = prepared_folder(peer, data, cache)
         self.peer = peer
         self.cold = meta["cold"]
         self._arguments = [peer, meta["workload"], str(data), str(prepared), config, str(meta["batch_size"]), "2"]
@@ -185,4 +187,6 @@ def measure_workload(key: str, peers: list[str], options: argparse.Namespace, de
 
 
 if __name__ == "__main__":
+    # Peers that wait for their turn are stopped, and would stay so if this process just ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     main()

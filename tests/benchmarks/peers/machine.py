@@ -12,7 +12,16 @@ from typing import Any
 
 from .session import BENCHMARKS, ROOT, library_path
 
-__all__ = ["ONLY", "OVER_SHARDS", "PEERS", "describe_machine", "describe_peer", "interpreter", "not_installed"]
+__all__ = [
+    "ONLY",
+    "OVER_SHARDS",
+    "PEERS",
+    "describe_machine",
+    "describe_peer",
+    "interpreter",
+    "not_installed",
+    "prepared_folder",
+]
 
 #: Which environment has each peer: "own" is the one that runs this; the others are made by ``make bench``.
 PEERS = {
@@ -54,6 +63,15 @@ ONLY = {
 }
 #: Who is measured over a thousand shards: those that read shards at random, of their own format or of TFDS's.
 OVER_SHARDS = ("arrayfeed", "numpy", "grain", "torch", "tfds", "tfdata")
+
+
+#: Peers that read the same files, which are written once.
+_SAME_FILES = {peer: "array_record" for peer in ("grain", "grain_dataset", "torch", "torchdata")}
+
+
+def prepared_folder(peer: str, data: Path, cache: Path) -> Path:
+    """Return where a peer's own format of some data is, or will be."""
+    return cache / "prepared" / f"{_SAME_FILES.get(peer, peer)}-{data.name}"
 
 
 def interpreter(peer: str) -> str:

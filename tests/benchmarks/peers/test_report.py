@@ -9,7 +9,7 @@ from benchmarks.peers.results import Results, pair_ratios
 
 
 def test_a_run_leaves_what_its_report_is_made_of(tmp_path: Path) -> None:
-    """A run of one round gives a page with every row, absent peers with their reasons, and a plot; made again, it is the same."""
+    """A run of one round gives a page with every row, absent peers with reasons, and a plot; made again, it is the same."""
     results = tmp_path / "docs" / "benchmarks"
     options = ["--cache", str(tmp_path), "--results", str(results)]
     small = ["--workloads", "d", "--peers", "arrayfeed,bare,numpy", "--rounds", "1", "--limit", "0.1", "--count", "60"]
