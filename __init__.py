@@ -1,5 +1,8 @@
 """Feeds machine-learning training from ArrayRecord shards."""
 
+import typing
+
+from . import datasource
 from .datasource import (
     ArrayRecordDataSource,
     ArraySource,
@@ -9,7 +12,6 @@ from .datasource import (
     DatasetIncompleteError,
     DatasetInfo,
     DatasetNotFoundError,
-    DatasetWriter,
     DecodeError,
     ExampleDataSource,
     Field,
@@ -20,15 +22,10 @@ from .datasource import (
     Source,
     TFRecordSource,
     concatenate,
-    convert,
     decompress_tfrecord,
     even_splits,
-    export_folder,
-    export_tfrecord,
     features,
     open,
-    verify,
-    write_dataset,
     zip_sources,
 )
 from .loaders import (
@@ -49,6 +46,9 @@ from .loaders import (
     pad,
 )
 from .samplers import IndexSampler, Sampler, SequentialSampler, ShardOptions, StateError, split_indices
+
+if typing.TYPE_CHECKING:
+    from .datasource import DatasetWriter, convert, export_folder, export_tfrecord, verify, write_dataset
 
 __all__ = [
     "SKIP",
@@ -102,3 +102,16 @@ __all__ = [
     "write_dataset",
     "zip_sources",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return what ``datasource`` imports when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(datasource, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -20,7 +20,6 @@ from .shards import slice_shards
 from .tfds import DatasetInfo, shard_files
 from .tfds.splits import Split, resolve_split
 from .tfds.versions import find_dataset
-from .writing.publish import find_aside, find_leftovers
 
 __all__ = ["open"]
 
@@ -91,7 +90,8 @@ def open(
       sequences: ``"array"`` joins sequences of equally shaped elements to one array.
       channels: ``"declared"`` gives images the number of channels that their feature states, whatever the file has.
       io: ``"mmap"`` or ``"pread"``, see ``ArrayRecordDataSource``; ``"auto"`` maps files, but not on network file systems.
-      check: How closely records are checked, see there. ``"crc"`` compares each with the record index, where there is one.
+      check: How closely records are checked, see there. ``"crc"`` compares each, when a process first reads it, with its
+        checksum in the record index, where there is one; in batches together with its neighbours, up to 32 kB of them.
 
     Raises:
       DatasetNotFoundError: The path is no data set; says what is there instead.
@@ -134,19 +134,22 @@ def open(
 
 def _refuse_other(directory: pathlib.Path) -> None:
     """Raise, with the way out, for what is no data set but looks as if the user took it for one."""
-    if not directory.exists() and (aside := find_aside(directory)):
-        raise DatasetIncompleteError(
-            f"incomplete: a run that appended to it was interrupted. What it was before is in {aside[0]}, whole: rename it "
-            "back, or append again, which does so",
-            os.fspath(directory),
-        )
-    if not directory.exists() and (leftovers := find_leftovers(directory)):
-        names = ", ".join(leftover.directory for leftover in leftovers)
-        raise DatasetIncompleteError(
-            f"incomplete: written by an interrupted run, or still being written, in {names}. Write it again; what a dead "
-            "writer left can be deleted",
-            os.fspath(directory),
-        )
+    if not directory.exists():
+        from .writing.publish import find_aside, find_leftovers
+
+        if aside := find_aside(directory):
+            raise DatasetIncompleteError(
+                f"incomplete: a run that appended to it was interrupted. What it was before is in {aside[0]}, whole: rename it "
+                "back, or append again, which does so",
+                os.fspath(directory),
+            )
+        if leftovers := find_leftovers(directory):
+            names = ", ".join(leftover.directory for leftover in leftovers)
+            raise DatasetIncompleteError(
+                f"incomplete: written by an interrupted run, or still being written, in {names}. Write it again; what a dead "
+                "writer left can be deleted",
+                os.fspath(directory),
+            )
     if directory.is_file():
         raise DatasetNotFoundError(
             "this is a file, not a data set's directory; ArrayRecordDataSource opens shards", os.fspath(directory)

@@ -6,17 +6,19 @@ import math
 import os
 import struct
 import threading
-import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .arrayrecord.mapping import map_file
 from .errors import CorruptShardError, DataError, ShardNotFoundError
+
+if TYPE_CHECKING:
+    import zipfile
 
 __all__ = ["guarded", "open_npy", "open_npz", "open_raw", "read_npy_header"]
 
@@ -59,6 +61,8 @@ def open_npz(path: str) -> dict[str, npt.NDArray[Any]]:
     Raises:
       ShardNotFoundError, DataError, CorruptShardError: As ``open_npy``; messages name the member.
     """
+    import zipfile
+
     with guarded(path, lambda: zipfile.ZipFile(path)) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         if not members:
@@ -93,7 +97,7 @@ def _open(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
     if info.flag_bits & 1:
         raise ValueError("it is encrypted")
     path = os.fspath(str(archive.filename))
-    if info.compress_type == zipfile.ZIP_STORED:
+    if not info.compress_type:  # ZIP_STORED
         with open(path, "rb") as file:
             file.seek(info.header_offset)
             name_bytes, extra_bytes = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))

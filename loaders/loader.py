@@ -5,14 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ..datasource.source import Source
 from ..samplers import BatchSampler, BucketBatchSampler, IndexSampler, Sampler, SequentialSampler, ShardOptions
 from ..samplers.keys import seed_as_json
 from .arguments import check_batches, check_count, check_sampler, check_source, check_steps, listed, unfold
-from .auto import Choice, open_auto
 from .bar import BarIterator
 from .fetch import Fetcher, describe_source
 from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
@@ -27,7 +25,6 @@ from .state.place import Place, place_of
 from .state.progress import Progress
 from .state.resume import read_state, write_state
 from .telling import LoaderStats
-from .telling.report import format_html, format_report
 from .telling.waiting import WaitingWarning
 from .telling.watch import Watch
 from .transforms.chain import Chain
@@ -84,7 +81,8 @@ class DataLoader:
         but ranks have each their own, as with a ``Filter``; it loads on the same rank, or merged anywhere. Not with transforms
         that make more or fewer examples of a record, nor a ``BucketBatchSampler``.
       worker_init_fn: Called in each worker process with its number, before its first batch.
-      timeout: Seconds after which a batch that does not come raises ``WorkerError``; 0 waits for ever.
+      timeout: Seconds after which a batch that does not come from a worker raises ``WorkerError``; 0 waits for ever. Without
+        workers nobody else can say so, and it has no effect.
       output: ``"numpy"``, or ``"torch"`` for tensors that share the batch's memory, or ``"jax"`` for device arrays.
       pin_memory: Whether tensors lie in page-locked memory, where there is a GPU: that which worker processes write to is
         locked once, and nothing is copied.
@@ -188,6 +186,8 @@ class DataLoader:
             persistent=persistent_workers,
         )
         if count is None:
+            from .auto import Choice, open_auto
+
             choice = Choice(self._watch, "thread" if worker_type == "thread" else None)
             self._make_workers: Callable[..., Any] = partial(open_auto, make, choice)
         else:
@@ -303,6 +303,8 @@ class DataLoader:
 
     def report(self) -> str:
         """Return the same as tables to print, with the bottleneck named and what to change."""
+        from .telling.report import format_report
+
         return format_report(self.stats())
 
     def plot(self) -> Figure:
@@ -315,6 +317,10 @@ class DataLoader:
         return plot_timeline(self._watch)
 
     def _repr_html_(self) -> str:
+        from html import escape
+
+        from .telling.report import format_html
+
         return f"<p>{escape(repr(self))}</p>{format_html(self.stats())}"
 
     def _make_pace(self, sampler: Sampler | None = None) -> Pace:

@@ -79,6 +79,7 @@ def test_a_face_offers_exactly_its_public_names(name: str) -> None:
     """``__all__``, which ruff keeps sorted, is what ``vars`` shows: submodules may be in it, underscored names may not."""
     face = importlib.import_module(name)
     offered = sorted(getattr(face, "__all__", []))
+    assert [name for name in offered if not hasattr(face, name)] == []  # some are imported when first asked for
     public = {key: value for key, value in vars(face).items() if not key.startswith("_")}
     modules = {key for key, value in public.items() if isinstance(value, types.ModuleType)}
 

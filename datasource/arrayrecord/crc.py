@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["load_crc32c"]
+__all__ = ["load_crc32c", "load_crc32c_extend"]
 
 
 def load_crc32c() -> Callable[[bytes | npt.NDArray[np.uint8]], int]:
@@ -22,3 +23,11 @@ def load_crc32c() -> Callable[[bytes | npt.NDArray[np.uint8]], int]:
 
     value: Callable[[bytes | npt.NDArray[np.uint8]], int] = google_crc32c.value
     return value
+
+
+def load_crc32c_extend() -> Callable[[int, bytes | npt.NDArray[Any]], int]:
+    """Return the function that gives the CRC32C of what one was taken of and more, as ``load_crc32c`` does."""
+    import google_crc32c
+
+    extend: Callable[[int, bytes | npt.NDArray[Any]], int] = google_crc32c.extend
+    return extend

@@ -88,7 +88,7 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
     has = [alike is None, alike is None, True, True, False]
     before = [0, *accumulate(entry["bytes"] for entry in entries)]
     for entry, parts, offset in zip(entries, arrays, before, strict=False):
-        entry["crc32c"] = checksum_arrays([part for part, present in zip(parts, has, strict=False) if present])
+        entry["crc32c"] = checksum_arrays([_frozen(part) for part, present in zip(parts, has, strict=False) if present])
         parts.append(_find_places(parts[0], parts[1], offset))
     has[4] = any(parts[4].any() for parts in arrays)
     description = json.dumps({"version": VERSION, "alike": alike, "plain": has[4], "shards": entries}).encode()
@@ -106,6 +106,11 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.flags.writeable = False
+    return array
 
 
 def _find_alike(arrays: list[tuple[Ints, Ints]]) -> tuple[int, int, int] | None:

@@ -120,6 +120,11 @@ class ShardReader:
             raise self._explain_crc(record, found)
         return data, address
 
+    def offset_of(self, record: int) -> int:
+        """Return the byte of the file at which the chunk of record ``0 <= record < num_records`` begins."""
+        chunk = record if self.index.record_ends is None else int(self.index.locate(np.array([record]))[0][0])
+        return to_physical(self._starts[chunk])
+
     def _read_unchecked(self, record: int) -> tuple[bytes, int]:
         if self.index.record_ends is not None:
             chunks, places = self.index.locate(np.array([record]))

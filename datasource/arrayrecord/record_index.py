@@ -20,7 +20,8 @@ Where every record of every shard has ``size`` bytes, chunk k begins at ``first 
 ``starts`` and ``sizes`` are left out. Where not ``plain``, records are compressed, and ``places`` is left out. ``crc32c``
 covers a shard's parts of all arrays but ``places``, which follow from the others; ``signature`` is a digest of the headers of
 its first chunk, its last and its footer, each of which holds a hash of its chunk: a shard written anew has others, even where
-its records are as long. Version 1 had ``starts``, ``sizes`` and ``checksums`` alone; it is read as well, but the first reads take longer.
+its records are as long. Version 1 had ``starts``, ``sizes`` and ``checksums`` alone; it is read as well, but the first reads
+take longer.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ import numpy.typing as npt
 from ..errors import DataError
 from .blocks import to_logical
 from .chunk import CHUNK_HEADER_BYTES
-from .crc import load_crc32c
+from .crc import load_crc32c, load_crc32c_extend
 from .file import ShardFile
 from .index import FIRST_CHUNK, ShardIndex
 from .mapping import map_file
-from .plain import head_bytes
+from .plain import head_bytes, place_plain
 from .steps import Steps
 
 __all__ = ["HEADER", "MAGIC", "VERSION", "IndexedShard", "RecordIndex", "checksum_arrays", "lay_out", "sign"]
@@ -55,6 +56,7 @@ MAGIC = b"arrayfeed.index\n"
 HEADER = struct.Struct("<16sQII")
 VERSION = 2
 _ALIGNMENT = 64
+_BLOCK_RECORDS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class IndexedShard:
     Attributes:
       index: Where the records are; its arrays are mapped from the index file.
       checksums: CRC32C of each record, uint32.
+      places, place_offset: As ``place_plain`` says, but with an offset; none where the index has none.
       run, runs: How many neighbours share a checksum, and these checksums, uint32; 0 and none in version 1.
     """
 
@@ -72,6 +75,8 @@ class IndexedShard:
     checksums: npt.NDArray[np.uint32]
     run: int
     runs: npt.NDArray[np.uint32]
+    places: Ints
+    place_offset: int
     file_bytes: int
     signature: str
     crc32c: int
@@ -90,12 +95,25 @@ class IndexedShard:
         if isinstance(starts, Steps):
             outside = starts[0] < first or starts[-1] > last  # the stride was looked at already
         else:
-            outside = bool(((starts < first) | (starts > last)).any() or (np.diff(starts) < CHUNK_HEADER_BYTES).any())
-        if outside or (not isinstance(starts, Steps) and (sizes < 0).any()):
+            outside = not _are_within(starts, sizes, first, last)
+        if outside:
             return "the index is damaged"
         if sign(file, self.index) != self.signature:
             return "the shard is another than the index was made of"
         return ""
+
+    def places_follow(self) -> bool:
+        """Return whether ``places`` follow from where the chunks begin; to be asked after ``mismatch``.
+
+        All at once: 20 ns a record, where looking them up when they are asked for would take 300.
+        """
+        for start in range(0, self.places.size, _BLOCK_RECORDS):
+            places = self.places[start : start + _BLOCK_RECORDS]
+            starts = self.index.starts[start : start + places.size + 1]
+            expected = place_plain(starts[:-1], starts[1:], self.index.decoded_sizes[start : start + places.size])
+            if (places != expected + np.sign(expected) * self.place_offset).any():
+                return False
+        return True
 
 
 class RecordIndex:
@@ -140,6 +158,7 @@ class RecordIndex:
         self.runs: npt.NDArray[np.uint32] = arrays[3].view("<u4")
         self.places: Ints | None = arrays[4].view("<i8") if description["plain"] else None
         self._firsts = [0, *accumulate(counts)]
+        self._first_bytes = [0, *accumulate(self.file_bytes)]
         self._first_runs = [0, *accumulate(num_runs)]
         self._number_of = {shard["name"]: number for number, shard in enumerate(shards)}
 
@@ -178,6 +197,8 @@ class RecordIndex:
             self.checksums[first:last],
             shard["run"],
             self.runs[self._first_runs[number] : self._first_runs[number + 1]],
+            np.empty(0, np.int64) if self.places is None else self.places[first:last],
+            self._first_bytes[number],
             shard["bytes"],
             shard["signature"],
             shard["crc32c"],
@@ -225,6 +246,20 @@ def _lay_out(end: int, has: Sequence[bool], sizes: Sequence[int]) -> Iterator[tu
         yield start, end
 
 
+def _are_within(starts: Ints, sizes: Ints, first: int, last: int) -> bool:
+    """Return whether chunks ascend from ``first`` to ``last``, and no record has less than no bytes.
+
+    A few at a time: temporary arrays of a whole shard would stay with the process, which keeps what it had once.
+    """
+    for start in range(0, starts.size, _BLOCK_RECORDS):
+        some = starts[start : start + _BLOCK_RECORDS + 1]
+        if (some < first).any() or (some > last).any() or (np.diff(some) < CHUNK_HEADER_BYTES).any():
+            return False
+        if (sizes[start : start + _BLOCK_RECORDS] < 0).any():
+            return False
+    return True
+
+
 def sign(file: ShardFile, index: ShardIndex) -> str:
     """Return a digest of what tells a shard from others that were written in its place."""
     digest = blake2b(digest_size=8)
@@ -234,5 +269,9 @@ def sign(file: ShardFile, index: ShardIndex) -> str:
 
 
 def checksum_arrays(arrays: Sequence[npt.NDArray[Any]]) -> int:
-    """Return the CRC32C of arrays, end to end."""
-    return load_crc32c()(b"".join(array.tobytes() for array in arrays))
+    """Return the CRC32C of read-only arrays, end to end."""
+    extend = load_crc32c_extend()
+    checksum = 0
+    for array in arrays:
+        checksum = extend(checksum, array)
+    return checksum

@@ -258,6 +258,15 @@ class ArrayRecordDataSource(RecordSource):
         number = bisect_right(self._ends, index)
         return self._shards[number].path, index + int(self._first[number])
 
+    def _origin(self, index: int) -> str:
+        """As of any records, and the byte of the file, where that is to be had: the file may be gone meanwhile."""
+        where = super()._origin(index)
+        with suppress(OSError, ValueError):
+            number = bisect_right(self._ends, index)
+            reader = self._reader(self._hold(), number)
+            where += f", at byte {reader.offset_of(index + int(self._first[number]))}"
+        return where
+
     # -- open files -----------------------------------------------------------------------------------------------
 
     def _hold(self) -> OpenShards:

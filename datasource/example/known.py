@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ class KnownRecords:
         """Remember the layouts of records whose addresses are known, or of slots by their first record; 0 or a number past all
         layouts for those without one."""
         slots = indices >> self.slot_bits
-        for number in np.unique(numbers).tolist():
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():  # np.unique imports numpy.ma first, which takes 10 ms
             if number and number not in self._cuts:
                 self._cuts[number] = self._make_cuts(self._layouts[number - 1]) if number <= len(self._layouts) else None
             if number:
@@ -98,7 +98,8 @@ class KnownRecords:
         nest: Callable[[list[npt.NDArray[Any]]], Columns],
     ) -> list[Deferred] | None:
         """Return what ``read_batches`` does, large columns still to be cut; None where there are none."""
-        large = [cut for cut, nbytes in cuts if nbytes]
+        # What is stored raw is refused by no leaf.
+        large = [cast(Callable[[Ints], npt.NDArray[Any]], cut) for cut, nbytes in cuts if nbytes]
         if not large:
             return None
         row_bytes = sum(nbytes for _, nbytes in cuts)

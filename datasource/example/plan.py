@@ -33,6 +33,8 @@ _MAX_LAYOUTS = 64
 _NO_LAYOUT = 255
 #: So few records of one length are parsed: learning or comparing a layout costs as much as parsing a few.
 _FEW = 4
+#: Records of slots that are compared at a time: their heads, copied, stay in the second-level cache.
+_MOST_COMPARED = 4096
 
 
 class _OneByOne(Exception):
@@ -138,7 +140,11 @@ class DecodePlan:
     def _learn_slots(self, known: KnownRecords, where: Located, indices: Ints) -> bool:
         """Compare all records of the slots that these are in, where that was not done; return whether it was of use."""
         slots = known.unknown_slots(indices)
-        members = where.members(slots) if slots.size else None
+        step = max(1, _MOST_COMPARED >> where.slot_bits)
+        return all([self._learn_some(known, where, slots[start : start + step]) for start in range(0, slots.size, step)])
+
+    def _learn_some(self, known: KnownRecords, where: Located, slots: Ints) -> bool:
+        members = where.members(slots)
         lap(READ)
         if members is None:
             return False

@@ -142,6 +142,8 @@ def _find_indexed(task: ShardTask, reader: ShardReader) -> tuple[IndexedShard | 
         and np.array_equal(indexed.index.decoded_sizes, reader.index.decoded_sizes)
     ):
         reason = "the records are elsewhere than it says"
+    if not reason and not indexed.places_follow():
+        reason = "what it says of places contradicts itself"
     if reason:
         return None, [Problem(name, None, f"it does not fit {task.name}: {reason}; make it again with `arrayfeed index`")]
     return indexed, []

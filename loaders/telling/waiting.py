@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from .diagnosis import diagnose
 from .watch import Watch
 
 __all__ = ["WaitingWarning"]
@@ -37,6 +36,8 @@ class WaitingWarning:
         if self._said or elapsed_s < self.after_s:
             return
         if waited_s > self.share * elapsed_s:
+            from .diagnosis import diagnose
+
             self._said = True
             _log.warning(
                 "training has waited for data for %.0f %% of %.0f s (warn_waiting=%g); bottleneck: %s. See loader.report()",

@@ -12,8 +12,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import shutil
-import tempfile
 import weakref
 from pathlib import Path
 from typing import Any
@@ -90,6 +88,9 @@ class Arena:
     def default_limit(self) -> int:
         """Return how many bytes batches may take in it: half of this machine's (or container's) memory, or of the free disk."""
         if not self.in_memory:
+            import shutil
+            import tempfile
+
             return shutil.disk_usage(tempfile.gettempdir()).free // 2
         limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
         for name in ("memory.max", "memory/memory.limit_in_bytes"):  # cgroup v2, v1
@@ -105,6 +106,8 @@ class Arena:
 
 
 def _open_unlinked() -> int:
+    import tempfile
+
     fd, path = tempfile.mkstemp(prefix="arrayfeed-")
     os.unlink(path)
     return fd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,9 +15,10 @@ import numpy as np
 import pytest
 
 import arrayfeed
-from arrayfeed import CorruptShardError, DataLoader, DecodeError
+from arrayfeed import ArrayRecordDataSource, CorruptShardError, DataLoader, DecodeError
 from arrayfeed.datasource.source import BaseSource, Indices
 from support.loading import Listed, numbers_in, write_small
+from support.shards import write_shard
 
 PREFETCH = (0, 1, 3)
 
@@ -354,3 +356,25 @@ def test_ctrl_c_at_any_moment_neither_hangs_nor_shifts_the_stream(
 
     assert interruptions > 20
     assert place == 1000
+
+
+@pytest.mark.parametrize("group_size", [1, 4])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_error_of_user_code_says_at_which_byte_of_the_file_the_record_lies(
+    group_size: int, workers: int, tmp_path: Path
+) -> None:
+    """Where its chunk begins: the record is the first, or a few further, of what follows there."""
+    records = [f"record {number} of a shard".encode() * 5 for number in range(20)]
+    path = write_shard(tmp_path / "a.array_record", records, group_size=group_size)
+
+    def fail(record: bytes) -> int:
+        if record == records[13]:
+            raise ZeroDivisionError
+        return len(record)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(DataLoader(ArrayRecordDataSource(path), batch_size=4, num_workers=workers, transforms=fail))
+    found = re.search(rf"record 13 of {re.escape(path)}, at byte (\d+)", notes(caught.value))
+    assert found is not None
+    place = Path(path).read_bytes().index(records[13])
+    assert 0 < place - int(found[1]) < 100 + (group_size - 1) * len(records[0])

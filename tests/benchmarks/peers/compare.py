@@ -22,7 +22,7 @@ from typing import Any
 
 from .data import WORKLOADS, make
 from .directory import write_directory
-from .machine import ONLY, OVER_SHARDS, PEERS, describe_machine, describe_peer, interpreter
+from .machine import ONLY, OVER_SHARDS, PEERS, describe_machine, describe_peer, interpreter, not_installed
 from .session import ROOT, PeerError, Session
 
 __all__ = ["Row", "compare", "main"]
@@ -181,7 +181,7 @@ def measure_workload(key: str, peers: list[str], options: argparse.Namespace, de
     compare(key, rows, rounds=options.rounds, limit_s=options.limit, check_s=options.check)
     meta = json.loads((data / "meta.json").read_text())
     content = {"workload": key, "title": WORKLOADS[key].title, "meta": meta, "rows": [row.told for row in rows]}
-    write(options.results, f"workload-{key}", {**content, "absent": absent, "rounds": options.rounds})
+    write(options.results, f"workload-{key}", {**content, "absent": absent, "not_installed": not_installed()})
 
 
 if __name__ == "__main__":

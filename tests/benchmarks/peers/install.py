@@ -2,8 +2,8 @@
 
     .venv/bench/bin/python tests/benchmarks/peers/install.py
 
-A peer whose requirements exclude another's has an environment of its own beside this one and laid over it: its packages come first,
-and those of this one are seen, too, so that PyTorch is installed once. What pip cannot install, the system must have:
+A peer whose requirements exclude another's has an environment of its own beside this one and laid over it: its packages come
+first, and those of this one are seen, too, so that PyTorch is installed once. What pip cannot install, the system must have:
 
     apt-get install g++ pkg-config libturbojpeg0-dev libopencv-imgproc-dev  # to build FFCV
     apt-get install libavfilter8 libavdevice59                              # for SPDL's images: any FFmpeg from 4 on
@@ -26,11 +26,10 @@ __all__ = ["OVERLAYS", "main"]
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT_S = 600
-#: Environments laid over this one, and what is installed into each, as it stands and without its requirements: those that are not
-#: named are there already.
+#: Environments laid over this one, and what is installed into each, without what that requires: the rest is there already.
 OVERLAYS = {
     "seqtools": ["SeqTools==0.9.0", "future", "tblib"],  # the last with load_buffers
-    "mosaic": ["huggingface-hub<1.0"],  # that of ``datasets`` is too new for the transformers that MosaicML Streaming imports
+    "mosaic": ["huggingface-hub<1.0"],  # ``datasets`` has one too new for its transformers
     # Built from source. Numba and the rest are what it requires, but for an OpenCV that this environment has by another name.
     "ffcv": [
         "setuptools",
@@ -84,7 +83,7 @@ def install(python: Path, requirements: list[str], options: list[str], variables
 
 
 def describe_opencv(folder: Path) -> str:
-    """Return a folder that tells compilers of the two modules of OpenCV that FFCV uses; Debian does so for all of them or none."""
+    """Return a folder that tells compilers of the two modules of OpenCV that FFCV uses; Debian does so for all or none."""
     header = folder / "opencv2" / "opencv.hpp"
     header.parent.mkdir(parents=True)
     header.write_text("#include <opencv2/core.hpp>\n#include <opencv2/imgproc.hpp>\n")

@@ -12,7 +12,7 @@ from typing import Any
 
 from .session import BENCHMARKS, ROOT, library_path
 
-__all__ = ["ONLY", "OVER_SHARDS", "PEERS", "describe_machine", "describe_peer", "interpreter"]
+__all__ = ["ONLY", "OVER_SHARDS", "PEERS", "describe_machine", "describe_peer", "interpreter", "not_installed"]
 
 #: Which environment has each peer: "own" is the one that runs this; the others are made by ``make bench``.
 PEERS = {
@@ -72,20 +72,29 @@ def describe_peer(peer: str, cache: Path) -> dict[str, Any]:
         return {"failed": f"there is no {python}: run `make bench`, which makes it"}
     if not (Path(__file__).parent / f"peer_{peer}.py").exists():
         return {"failed": "there is no module for it"}
-    done = subprocess.run(
-        [python, "-m", "peers.measure", peer],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"},
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [python, "-m", "peers.measure", peer],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"},
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": "importing it took longer than 120 s"}
     try:
         described: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         described = {"failed": (done.stderr.strip().splitlines() or ["it said nothing"])[-1]}
     return described
+
+
+def not_installed() -> dict[str, str]:
+    """Return what ``install.py`` could not install, with pip's last words."""
+    kept = Path(interpreter("torch")).parents[1] / "not-installed.json"
+    return json.loads(kept.read_text()) if kept.exists() else {}
 
 
 def describe_machine() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Bounds: the same work with no loader around it, in two processes. What comes of it is dropped, where it was made.
 
-(b), (c): the bytes of images in memory, decoded (and cropped and flipped) one by one. (d): documents in
-memory, laid end to end in a shuffled order. (f): reads of whole records by 32 threads, as ``fio`` does with a queue depth of 32.
+(b), (c): the bytes of images in memory, decoded (and cropped and flipped) one by one. (d): documents in memory, laid end to end
+in a shuffled order, in one process. (f): reads of whole records by 32 threads, as ``fio`` does with a queue depth of 32.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def augment(image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     crop = image[top : top + CROP, left : left + CROP]
     if random.random() < 0.5:
         crop = crop[:, ::-1]
-    return np.multiply(crop, np.float32(1 / 255), dtype=np.float32)
+    return np.asarray(np.multiply(crop, np.float32(1 / 255), dtype=np.float32))
 
 
 #: By the name of a field of encoded images, the field that it becomes, and how.

@@ -189,11 +189,15 @@ def _own(part: Mapping[str, Any]) -> str:
 def _configurations(results: Results) -> str:
     """Return what was run: each peer's version."""
     versions: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for workload in results.workloads.values():
         versions |= {row["name"]: row["version"] for row in workload["rows"]}
+        failed |= workload["not_installed"]
     rows = [[name, version] for name, version in sorted(versions.items())]
     note = "What each configuration is, and after which document, stands at the head of `tests/benchmarks/peers/peer_*.py`."
-    return f"## Versions\n\n{note}\n\n{_rows(['', 'version'], rows)}"
+    missing = "".join(f"\n- {requirement}: {why}" for requirement, why in failed.items())
+    could_not = f"\n\nCould not be installed here:\n{missing}" if missing else ""
+    return f"## Versions\n\n{note}\n\n{_rows(['', 'version'], rows)}{could_not}"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -106,11 +106,11 @@ class Session:
 
     def pause(self) -> None:
         """Stop the process and its workers until ``resume``, so that what they do ahead costs nobody else's time."""
-        os.killpg(self._process.pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let them go on."""
-        os.killpg(self._process.pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
@@ -126,8 +126,11 @@ class Session:
                     pipe.close()
 
     def _kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it has ended
+            os.killpg(self._process.pid, number)
 
     def __enter__(self) -> Self:
         return self

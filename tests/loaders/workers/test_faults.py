@@ -48,19 +48,22 @@ def test_a_worker_that_dies_is_named_and_replaced(
     method: Any, accident: type[Once], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Killed, crashed or ended from within: its batch is made again, and the log says what happened."""
+    expected = list(DataLoader(Numbers(60), batch_size=4, shuffle=True))
+    # An early one: workers go on with the next epoch, and one that dies over a batch of that is nobody's business yet.
+    record = int(expected[2]["x"][0, 0])
     loader = DataLoader(
         Numbers(60),
         batch_size=4,
         shuffle=True,
         num_workers=2,
         multiprocessing_context=method,
-        transforms=accident(25, tmp_path / "done"),
+        transforms=accident(record, tmp_path / "done"),
         warn_waiting=None,  # on a busy machine it is said too
     )
     with caplog.at_level(logging.WARNING, "arrayfeed"):
         found = list(loader)
 
-    assert not difference(found, list(DataLoader(Numbers(60), batch_size=4, shuffle=True)))
+    assert not difference(found, expected)
     assert len(caplog.records) == 1 and words in caplog.text
     assert loader.stats().worker_deaths == 1
 

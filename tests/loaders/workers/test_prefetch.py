@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -93,12 +94,15 @@ def test_small_batches_are_read_ahead_by_their_bytes(ahead: int) -> None:
 
 def test_work_overlaps_with_training() -> None:
     """10 ms to make a batch and 10 ms to use it take well under 20 ms a batch; measured against doing one after the other."""
-    seconds = {}
-    for ahead in (0, 2):
-        start = time.perf_counter()
-        for _ in DataLoader(Listed(30, delay_s=0.01), prefetch_factor=ahead):
-            time.sleep(0.01)
-        seconds[ahead] = time.perf_counter() - start
+    seconds = {0: math.inf, 2: math.inf}
+    for _ in range(10):  # other programs only ever slow it down: the best of a few counts
+        for ahead, best in seconds.items():
+            start = time.perf_counter()
+            for _ in DataLoader(Listed(30, delay_s=0.01), prefetch_factor=ahead):
+                time.sleep(0.01)
+            seconds[ahead] = min(best, time.perf_counter() - start)
+        if seconds[2] < 0.75 * seconds[0]:
+            break
 
     assert seconds[2] < 0.75 * seconds[0]
 
