@@ -3,7 +3,7 @@
 from .collating import Ragged, collate, pad
 from .errors import WorkerError
 from .loader import DataLoader
-from .merging import merge_states
+from .state import merge_states
 from .telling import LoaderStats, StageStats, WorkerStats
 from .transforms import SKIP, BatchMap, Filter, FlatMap, RandomMap, Skipped, TooManyErrors, pack
 from .worker_info import WorkerInfo, get_worker_info

@@ -11,10 +11,10 @@ import numpy as np
 from ..datasource.columns import StructureError
 from .chunk import Chunk, join, listed
 from .fetch import Fetcher
-from .order import Order
 from .plan import BatchPlan, Cursor, SpanPlan
 from .regroup import Group, Regrouper
 from .runs import Made
+from .state.order import Order
 from .transforms.faults import FaultList
 
 __all__ = ["Batches", "Ready"]

@@ -14,7 +14,7 @@ from ..datasource.deferred import Deferred
 from ..samplers import StateError
 from .batches import Batches, Ready
 from .plan import Cursor, Run
-from .progress import Pass
+from .state.progress import Pass
 
 if TYPE_CHECKING:
     from .auto import Trial

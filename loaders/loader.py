@@ -15,15 +15,15 @@ from .bar import BarIterator
 from .fetch import Fetcher, describe_source
 from .from_function import ENDLESS, FunctionOptions, FunctionSource, take_only
 from .iterator import LoaderIterator
-from .leftover import Leftover
 from .mask import BatchMask
-from .order import Order
 from .output import Output, OutputOptions
-from .pace import BucketPace, EvenPace, LoosePace, OwnPace, Pace
 from .plan import BatchPlan, SpanPlan
-from .progress import Progress
-from .resume import read_state, write_state
-from .state import Place, place_of
+from .state.leftover import Leftover
+from .state.order import Order
+from .state.pace import BucketPace, EvenPace, LoosePace, OwnPace, Pace
+from .state.place import Place, place_of
+from .state.progress import Progress
+from .state.resume import read_state, write_state
 from .telling import LoaderStats
 from .telling.waiting import WaitingWarning
 from .telling.watch import Watch

@@ -16,9 +16,9 @@ from ..datasource.deferred import Deferred
 from ..datasource.laps import Laps
 from .fetch import Fetcher
 from .in_hand import NOTHING, mark
-from .order import Order
 from .plan import Run
 from .rows import Allocate
+from .state.order import Order
 from .task import Task
 from .telling.times import Times
 from .worker_info import WorkerInfo, enter_worker

@@ -6,9 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from .batches import Batches
-from .order import Order
 from .plan import BatchPlan, Cursor
 from .runs import RunMaker
+from .state.order import Order
 from .transforms.faults import FaultList
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .order import Order
 from .rows import Allocate
+from .state.order import Order
 
 __all__ = ["Task"]
 

@@ -14,7 +14,7 @@ from .choice import HERE, Choice, Way, count_threads, count_workers
 from .clock import Clock
 
 if TYPE_CHECKING:
-    from ..order import Order
+    from ..state.order import Order
     from ..workers.workers import Passing
 
 __all__ = ["AutoWorkers", "Trial", "open_auto"]

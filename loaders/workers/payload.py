@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..fetch import Fetcher
-from ..order import Order
+from ..state.order import Order
 from ..worker_info import WorkerInfo
 from .arena import Arena
 from .packing import Packed, Unpacked, dump, unpack

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..fetch import Fetcher
-from ..order import Order
 from ..plan import Cursor, Run
 from ..runs import Made, RunMaker
+from ..state.order import Order
 from ..telling.watch import Watch
 from .in_turn import InTurn
 from .interrupts import postponed

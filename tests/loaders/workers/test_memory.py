@@ -20,8 +20,8 @@ import torch
 
 from arrayfeed import DataLoader
 from arrayfeed.loaders.fetch import Fetcher
-from arrayfeed.loaders.order import Order
 from arrayfeed.loaders.plan import Run
+from arrayfeed.loaders.state.order import Order
 from arrayfeed.loaders.telling.watch import Watch
 from arrayfeed.loaders.workers.arena import Arena
 from arrayfeed.loaders.workers.packing import Unpacked, unpack

@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..datasource.source import Source
-from ..samplers import Sampler, ShardOptions, StateError
-from ..samplers.state import count_of
+from ...datasource.source import Source
+from ...samplers import Sampler, ShardOptions, StateError
+from ...samplers.state import count_of
+from ..plan import Cursor
 from .leftover import Leftover
-from .plan import Cursor
 
 __all__ = ["Own", "Place", "compare", "describe", "place_of", "read_place", "write_place"]
 

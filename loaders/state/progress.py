@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..plan import Cursor
 from .pace import Pace
-from .plan import Cursor
-from .state import Place
+from .place import Place
 
 __all__ = ["Pass", "Progress"]
 

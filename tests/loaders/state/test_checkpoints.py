@@ -67,7 +67,7 @@ def test_ranks_that_filter_gather_merge_and_save_one_checkpoint(tmp_path: Path) 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    script = str(Path(__file__).parents[1] / "support/checkpoint_ranks.py")
+    script = str(Path(__file__).parents[2] / "support/checkpoint_ranks.py")
     ranks = [subprocess.Popen([sys.executable, script, str(rank), port, str(tmp_path)]) for rank in range(2)]
     assert [rank.wait(100) for rank in ranks] == [0, 0]
     loader = DataLoader(
@@ -175,7 +175,7 @@ def test_orbax_saves_and_restores_a_loader_beside_parameters(tmp_path: Path) -> 
 def test_lightning_saves_and_resumes_a_loader(tmp_path: Path) -> None:
     """The real Trainer: from every checkpoint it goes on with the very batches, and each epoch is another one."""
     pytest.importorskip("lightning")
-    script = Path(__file__).parents[1] / "support/train_lightning.py"
+    script = Path(__file__).parents[2] / "support/train_lightning.py"
     run = subprocess.run(
         [sys.executable, "-W", "ignore", str(script), str(tmp_path)], capture_output=True, text=True, timeout=100
     )

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..samplers import StateError
+from ...samplers import StateError
 from .leftover import Leftover
-from .state import Own, Place, compare, read_place, write_place
+from .place import Own, Place, compare, read_place, write_place
 
 __all__ = ["merge_states"]
 

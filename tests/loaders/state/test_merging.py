@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrayfeed import DataLoader, Filter, FlatMap, IndexSampler, RandomMap, ShardOptions, StateError, merge_states
-from arrayfeed.loaders.leftover import Leftover
+from arrayfeed.loaders.state.leftover import Leftover
 from arrayfeed.samplers import MixtureSampler, OrderedSampler, RecordRandom
 from support.loading import Listed, numbers_in
 from support.sampler_cases import CASES

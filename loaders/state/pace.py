@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ..samplers import ShardOptions, StateError
+from ...samplers import ShardOptions, StateError
+from ..plan import Cursor
 from .leftover import Leftover
-from .plan import Cursor
-from .state import Own, Place
+from .place import Own, Place
 
 __all__ = ["BucketPace", "EvenPace", "LoosePace", "OwnPace", "Pace"]
 

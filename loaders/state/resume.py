@@ -6,10 +6,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ..datasource.source import Source
-from ..samplers import Sampler, ShardOptions, StateError
-from ..samplers.state import STATE_VERSION
-from .state import Place, compare, describe, place_of, read_place, write_place
+from ...datasource.source import Source
+from ...samplers import Sampler, ShardOptions, StateError
+from ...samplers.state import STATE_VERSION
+from .place import Place, compare, describe, place_of, read_place, write_place
 
 __all__ = ["read_state", "write_state"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arrayfeed.loaders.leftover import Leftover, Span
+from arrayfeed.loaders.state.leftover import Leftover, Span
 
 
 def plain(order: list[int], used: list[int], ahead: Sequence[Span] = ()) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from ..samplers import OrderedSampler, Sampler, ShardOptions
+from ...samplers import OrderedSampler, Sampler, ShardOptions
 from .leftover import Leftover
 
 __all__ = ["Order"]
