@@ -47,7 +47,7 @@ print(kilobytes["Pss"] * 1024, (kilobytes["Pss_Anon"] + kilobytes["Pss_Shmem"]) 
 
 
 def measure(path: Path, io: str) -> tuple[int, int]:
-    """Return the proportional set size of a training program and its workers after 200 batches, in bytes: all, and their own."""
+    """Return the proportional set size of a training program and its workers after 200 batches: all of it, and their own."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(TESTS.parents[1]), str(TESTS)]))
     command = [sys.executable, "-c", SCRIPT, str(path), io]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
