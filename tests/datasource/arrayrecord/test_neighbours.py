@@ -15,7 +15,9 @@ from array_record.python.array_record_module import ArrayRecordWriter
 
 import arrayfeed
 from arrayfeed import features
+from arrayfeed.datasource.arrayrecord.blocks import BLOCK_BYTES
 from arrayfeed.datasource.arrayrecord.index_writing import DescribedShard, write_record_index
+from arrayfeed.datasource.arrayrecord.mapping import Region
 from arrayfeed.datasource.arrayrecord.neighbours import choose_run
 from arrayfeed.datasource.arrayrecord.record_index import RecordIndex
 from arrayfeed.datasource.arrayrecord.steps import Steps
@@ -253,3 +255,18 @@ def test_a_run_fills_32_kilobytes_or_is_one_record(tmp_path: Path, rng: np.rando
         paths, _ = index_shards(tmp_path, [[rng.bytes(size) for _ in range(20)]])
         described: DescribedShard = describe_shard_file(paths[0])
         assert choose_run(described.index) == expected
+
+
+def test_files_in_a_region_begin_where_large_pages_do(tmp_path: Path) -> None:
+    """At multiples of 2 MiB, each with its own bytes, however short those before it are."""
+    sizes = [BLOCK_BYTES, 40 * BLOCK_BYTES, 2 * BLOCK_BYTES]
+    region = Region(sizes)
+    for number, size in enumerate(sizes):
+        path = tmp_path / f"{number}"
+        path.write_bytes(bytes([number + 1]) * size)
+        with open(path, "rb") as file:
+            mapped = region.map(number, file.fileno(), size)
+        assert mapped.ctypes.data % (1 << 21) == 0
+        assert mapped.ctypes.data == region.array.ctypes.data + region.starts[number]
+    for number, (start, size) in enumerate(zip(region.starts, sizes, strict=True)):
+        assert (region.array[start : start + size] == number + 1).all()
