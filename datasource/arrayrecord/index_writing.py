@@ -52,6 +52,7 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
       shards: By file name, what describes the shard.
 
     Raises:
+      CorruptShardError: A record is another than its checksum was taken of.
       DataError: A shard's chunks hold several records.
     """
     entries: list[dict[str, Any]] = []
@@ -64,7 +65,7 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
                 "its chunks hold several records each (group_size > 1); only one a chunk is indexed", shard.file.path
             )
         run = shard.run or choose_run(index)
-        runs = checksum_runs(shard.file, index, run) if shard.runs is None else shard.runs
+        runs = checksum_runs(shard.file, index, run, shard.checksums) if shard.runs is None else shard.runs
         arrays.append(
             [
                 np.asarray(index.starts).astype("<i8"),

@@ -10,10 +10,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import to_physical
+from ..errors import CorruptShardError
+from .blocks import strip_block_headers, to_logical, to_physical
+from .chunk import CHUNK_HEADER_BYTES
 from .crc import load_crc32c
 from .file import ShardFile
 from .index import ShardIndex
+from .plain import place_plain
 
 __all__ = ["checksum_runs", "choose_run", "run_bounds"]
 
@@ -41,9 +44,43 @@ def run_bounds(index: ShardIndex, run: int, numbers: Ints) -> tuple[Ints, Ints]:
     return to_physical(index.starts[first]), to_physical(index.starts[np.minimum(first + run, index.num_records)])
 
 
-def checksum_runs(file: ShardFile, index: ShardIndex, run: int) -> npt.NDArray[np.uint32]:
-    """Return the CRC32C of each run of a shard, whose records are one a chunk; reads all of the file."""
+def checksum_runs(file: ShardFile, index: ShardIndex, run: int, checksums: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return the CRC32C of each run of a shard, whose records are one a chunk; reads all of the file.
+
+    What is read is compared on the way with what the records were before they were written: a run's checksum vouches for its
+    plain records, and must not vouch for what was damaged meanwhile. Takes 0.4 us a record. Compressed ones are compared
+    whenever they are read.
+
+    Args:
+      checksums: CRC32C of each record.
+
+    Raises:
+      CorruptShardError: A plain record is another than its checksum was taken of.
+    """
     crc32c = load_crc32c()
+    starts, sizes = np.asarray(index.starts), index.decoded_sizes
+    places = place_plain(starts[:-1], starts[1:], sizes)
     bounds = run_bounds(index, run, np.arange(-(-index.num_records // run)))
-    ranges = zip(*(bound.tolist() for bound in bounds), strict=True)
-    return np.fromiter((crc32c(file.read_raw(start, stop)) for start, stop in ranges), np.uint32, bounds[0].size)
+    runs = np.empty(bounds[0].size, np.uint32)
+    for number, (start, stop) in enumerate(zip(*(bound.tolist() for bound in bounds), strict=True)):
+        data = np.frombuffer(file.read_raw(start, stop), np.uint8)
+        runs[number] = crc32c(data)
+        here = slice(number * run, (number + 1) * run)
+        records = zip(places[here].tolist(), sizes[here].tolist(), checksums[here].tolist(), strict=True)
+        for record, (place, size, expected) in enumerate(records, here.start):
+            if place > 0:
+                found = crc32c(data[place - start : place - start + size])
+            elif place < 0:
+                last = to_physical(to_logical(-place) + size - 1)
+                found = crc32c(strip_block_headers(data[-place - start : last + 1 - start].data, -place))
+            else:
+                continue
+            if found != expected and not data[to_physical(int(starts[record]) + CHUNK_HEADER_BYTES) - start]:
+                raise CorruptShardError(
+                    f"the record has the CRC32C {found:#010x}, it had {expected:#010x} before it was written; "
+                    "check disk and memory, and write the shard again",
+                    file.path,
+                    record,
+                    to_physical(int(starts[record])),
+                )
+    return runs
