@@ -301,7 +301,7 @@ class BaseSource(ABC, Sequence[T]):
             array = np.array([self._normalise_one(index) for index in indices], np.int64)
         length = len(self)
         # As unsigned numbers, negative ones are the largest: most arrays take one look.
-        if array.dtype == np.int64 and array.size and int(array.view(np.uint64).max()) < length:
+        if array.dtype == np.int64 and array.size and 0 <= array[array.view(np.uint64).argmax()] < length:
             return array
         bad = (array < -length) | (array >= length)
         if bad.any():

@@ -7,7 +7,6 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from .blocks import to_physical
 from .crc import load_crc32c
 from .file import ShardFile
 from .index import ShardIndex
+from .mapping import lay_side_by_side
 from .neighbours import checksum_runs, choose_run
 from .plain import head_bytes, place_plain
 from .record_index import HEADER, MAGIC, VERSION, checksum_arrays, lay_out, sign
@@ -52,6 +52,7 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
       shards: By file name, what describes the shard.
 
     Raises:
+      CorruptShardError: A record is another than its checksum was taken of.
       DataError: A shard's chunks hold several records.
     """
     entries: list[dict[str, Any]] = []
@@ -64,7 +65,7 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
                 "its chunks hold several records each (group_size > 1); only one a chunk is indexed", shard.file.path
             )
         run = shard.run or choose_run(index)
-        runs = checksum_runs(shard.file, index, run) if shard.runs is None else shard.runs
+        runs = checksum_runs(shard.file, index, run, shard.checksums) if shard.runs is None else shard.runs
         arrays.append(
             [
                 np.asarray(index.starts).astype("<i8"),
@@ -86,7 +87,7 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
         )
     alike = _find_alike([(starts, sizes) for starts, sizes, *_ in arrays])
     has = [alike is None, alike is None, True, True, False]
-    before = [0, *accumulate(entry["bytes"] for entry in entries)]
+    before = lay_side_by_side(entry["bytes"] for entry in entries)
     for entry, parts, offset in zip(entries, arrays, before, strict=False):
         entry["crc32c"] = checksum_arrays([_frozen(part) for part, present in zip(parts, has, strict=False) if present])
         parts.append(_find_places(parts[0], parts[1], offset))

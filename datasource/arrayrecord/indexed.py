@@ -145,15 +145,13 @@ class IndexedRecords:
 
     def locate(self, indices: Ints) -> tuple[Ints, tuple[object, ...]]:
         """Return where in memory records are, in one piece, and what else keeps them there; all were checked."""
-        rows = self._rows(indices)
+        rows = self._rows(indices) if self._row_offset != 0 else indices
         addresses = self._places[rows]
-        if addresses.min() > 0:
-            addresses += self._base
-            return addresses, ()
-        crossing = np.flatnonzero(addresses < 0)
-        places = -addresses[crossing]
+        owners: tuple[object, ...] = ()
+        crossing = (addresses < 0).nonzero()[0]  # half the time of np.flatnonzero
+        if crossing.size:
+            owners = self._crossings.replace(addresses, crossing.tolist(), lambda: self._sizes[rows[crossing]])
         addresses += self._base
-        addresses[crossing], owners = self._crossings.find(places, self._sizes[rows[crossing]])
         return addresses, owners
 
     def is_sound(self, indices: Ints) -> npt.NDArray[np.bool_]:

@@ -10,13 +10,16 @@ import ctypes
 import mmap
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Region", "map_file"]
+__all__ = ["Region", "lay_side_by_side", "map_file"]
+
+#: Of the largest pages that files are cached in.
+_ALIGNMENT = 1 << 21
 
 
 def map_file(handle: int, size: int) -> npt.NDArray[np.uint8]:
@@ -37,12 +40,15 @@ class Region:
 
     So a place in any of them is one number, whatever the number of files. Threads may share it.
 
+    Each file begins at a multiple of 2 MiB, as it does where the kernel itself chooses: so that large pages of the system's
+    cache are mapped as such, and reads at random wait less for page tables.
+
     Args:
       sizes: Bytes of each file: multiples of the system's pages, as every ArrayRecord file's are.
 
     Attributes:
       array: All the bytes; read-only. Those of a file that is not mapped yet must not be touched.
-      starts: Where in it each file begins.
+      starts: Where in it each file begins, see ``lay_side_by_side``.
 
     Raises:
       OSError: The system has not so many addresses left, or cannot do this.
@@ -54,18 +60,28 @@ class Region:
             raise ValueError("only files that fill whole pages can lie side by side")
         if sys.platform == "win32":
             raise OSError("Windows maps files where it likes")
-        self.starts = [0, *accumulate(sizes)]
+        *self.starts, end = lay_side_by_side(sizes)
+        if end >= 1 << 47:
+            raise OSError(f"files of {end} bytes do not fit into the addresses of a process")
+        self._sizes = list(sizes)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-        self.array = np.asarray(_Mapping(None, self.starts[-1], 0, flags, -1))
+        room = np.asarray(_Mapping(None, end + _ALIGNMENT, 0, flags, -1))
+        first = -room.ctypes.data % _ALIGNMENT
+        self.array = room[first : first + end]
 
     def map(self, number: int, handle: int, size: int) -> npt.NDArray[np.uint8]:
         """Map a file into its place; elsewhere, if its size is not what it should be. See ``map_file``."""
-        start, stop = self.starts[number], self.starts[number + 1]
-        if size != stop - start or sys.platform == "win32":
+        if size != self._sizes[number] or sys.platform == "win32":
             return map_file(handle, size)
+        start = self.starts[number]
         # Doing so twice puts the same file in the same place.
         _map(self.array.ctypes.data + start, size, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED, handle)
-        return self.array[start:stop]
+        return self.array[start : start + size]
+
+
+def lay_side_by_side(sizes: Iterable[int]) -> list[int]:
+    """Return where files of these sizes begin in a region, and where it ends."""
+    return [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
 
 
 class _Mapping:

@@ -14,7 +14,7 @@ Layout, little-endian; the arrays start at multiples of 64 bytes, and those that
         sizes        int64, one a record: its bytes
         checksums    uint32, one a record: CRC32C of its bytes
         runs         uint32, one for every ``run`` neighbours of a shard: CRC32C of their chunks, as they lie in the file
-        places       int64, one a record: see ``place_plain``
+        places       int64, one a record: see ``place_plain``; of a split's files side by side, each from a multiple of 2 MiB on
 
 Where every record of every shard has ``size`` bytes, chunk k begins at ``first + k * stride``: ``alike`` says so, and
 ``starts`` and ``sizes`` are left out. Where not ``plain``, records are compressed, and ``places`` is left out. ``crc32c``
@@ -44,7 +44,7 @@ from .chunk import CHUNK_HEADER_BYTES
 from .crc import load_crc32c, load_crc32c_extend
 from .file import ShardFile
 from .index import FIRST_CHUNK, ShardIndex
-from .mapping import map_file
+from .mapping import lay_side_by_side, map_file
 from .plain import head_bytes, place_plain
 from .steps import Steps
 
@@ -158,7 +158,7 @@ class RecordIndex:
         self.runs: npt.NDArray[np.uint32] = arrays[3].view("<u4")
         self.places: Ints | None = arrays[4].view("<i8") if description["plain"] else None
         self._firsts = [0, *accumulate(counts)]
-        self._first_bytes = [0, *accumulate(self.file_bytes)]
+        self._first_bytes = lay_side_by_side(self.file_bytes)
         self._first_runs = [0, *accumulate(num_runs)]
         self._number_of = {shard["name"]: number for number, shard in enumerate(shards)}
 

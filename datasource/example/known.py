@@ -50,8 +50,11 @@ class KnownRecords:
         self._leaves = leaves
         self._layouts = layouts
         # By slot: its layout's number; 0 if its address or its layout is not known, _NEVER if it cannot be used.
-        self._number_of = np.zeros((num_records >> slot_bits) + 1, np.uint8)
+        self._number_of = np.zeros((num_records - 1 >> slot_bits) + 2, np.uint8)
         self._cuts: dict[int, Cuts | None] = {0: None, _NEVER: None}
+        # Once all are known and of one layout, nothing is left to look up: 2 us less a batch.
+        self._unknown = (num_records - 1 >> slot_bits) + 1
+        self._cuts_of_all: Cuts | None = None
 
     def learn(self, indices: Ints, numbers: npt.NDArray[np.uint8]) -> None:
         """Remember the layouts of records whose addresses are known, or of slots by their first record; 0 or a number past all
@@ -62,6 +65,17 @@ class KnownRecords:
                 self._cuts[number] = self._make_cuts(self._layouts[number - 1]) if number <= len(self._layouts) else None
             if number:
                 self._number_of[slots[numbers == number]] = _NEVER if self._cuts[number] is None else number
+        if self.slot_bits and self._unknown:
+            self._count_unknown(numbers.size)
+
+    def _count_unknown(self, learnt: int) -> None:
+        self._unknown -= learnt
+        if self._unknown > 0:
+            return
+        slots = self._number_of[:-1]
+        self._unknown = int(np.count_nonzero(slots == 0))  # two threads may have learnt the same
+        if not self._unknown and (slots == slots[0]).all():
+            self._cuts_of_all = self._cuts[int(slots[0])]
 
     def unknown_slots(self, indices: Ints) -> Ints:
         """Return the slots of records of which nothing is known, each once."""
@@ -70,6 +84,8 @@ class KnownRecords:
 
     def find_cuts(self, indices: Ints) -> Cuts | None:
         """Return how records are cut, at least one; None unless all are known and of one layout."""
+        if self._cuts_of_all is not None:
+            return self._cuts_of_all
         numbers = self._number_of[indices >> self.slot_bits if self.slot_bits else indices]
         first = numbers[:1].tobytes()
         # Of bytes, count() is three times as fast as NumPy's comparison.
@@ -78,6 +94,9 @@ class KnownRecords:
     def read_batches(self, cuts: Cuts, addresses: Ints, bounds: Sequence[int]) -> list[list[npt.NDArray[Any]]] | None:
         """Return the columns of each batch of records ``bounds[k] <= row < bounds[k + 1]`` of ``addresses``, which are cut by
         ``cuts``; None where a leaf refuses one of them: for the slow way, which finds and names the record at fault."""
+        if len(bounds) == 2:
+            columns = [column for cut, _ in cuts if (column := cut(addresses)) is not None]
+            return [columns] if len(columns) == len(cuts) else None
         batches: list[list[npt.NDArray[Any]]] = [[] for _ in bounds[1:]]
         for cut, large_bytes in cuts:
             whole = None if large_bytes else cut(addresses)
@@ -97,8 +116,8 @@ class KnownRecords:
         nest: Callable[[list[npt.NDArray[Any]]], Columns],
     ) -> list[Deferred] | None:
         """Return what ``read_batches`` does, large columns still to be cut; None where there are none."""
-        # What is stored raw is refused by no leaf.
-        large = [cast(Callable[[Ints], npt.NDArray[Any]], cut) for cut, nbytes in cuts if nbytes]
+        # What is stored raw is refused by no leaf. A type that is not in quotes would be made anew each time, in 10 us.
+        large = [cast("Callable[[Ints], npt.NDArray[Any]]", cut) for cut, nbytes in cuts if nbytes]
         if not large:
             return None
         row_bytes = sum(nbytes for _, nbytes in cuts)

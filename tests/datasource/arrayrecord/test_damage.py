@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,10 +24,11 @@ from arrayfeed.datasource.arrayrecord import ArrayRecordDataSource
 from arrayfeed.datasource.arrayrecord.file import open_file
 from arrayfeed.datasource.arrayrecord.highwayhash import hash_bytes
 from arrayfeed.datasource.arrayrecord.index import read_index
-from arrayfeed.datasource.arrayrecord.index_writing import DescribedShard, write_record_index
+from arrayfeed.datasource.arrayrecord.index_writing import write_record_index
 from arrayfeed.datasource.arrayrecord.plain import place_plain
 from arrayfeed.datasource.arrayrecord.record_index import RecordIndex
 from arrayfeed.datasource.errors import CorruptShardError, DataError, ShardNotFoundError
+from arrayfeed.datasource.indexing import describe_shard_file
 from arrayfeed.datasource.shards import Shard as ShardOf
 from arrayfeed.datasource.varint import encode_varint
 from support.shards import CODECS, MAGIC, Chunk, Shard, forge, pack_about, pack_fields, pack_simple, write_shard
@@ -389,8 +391,7 @@ def forge_index(folder: Path, starts: dict[int, int], sizes: dict[int, int]) -> 
     path = forge(folder / "shard", Shard([*SINGLES, *SINGLES[:2]]))
     file = open_file(path, "pread")
     truth = read_index(file.read, file.file_bytes, check_hash=True)
-    described = DescribedShard(file, truth, np.zeros(5, np.uint32))
-    write_record_index(str(folder / "index"), {"shard": lambda: described})
+    write_record_index(str(folder / "index"), {"shard": partial(describe_shard_file, path)})
     written = (folder / "index").read_bytes()
     description = json.loads(written[32 : 32 + int.from_bytes(written[16:24], "little")])
     arrays: list[npt.NDArray[Any]] = [np.array(truth.starts), truth.decoded_sizes.copy(), np.zeros(5, np.uint32)]

@@ -15,10 +15,13 @@ from array_record.python.array_record_module import ArrayRecordWriter
 
 import arrayfeed
 from arrayfeed import features
+from arrayfeed.datasource.arrayrecord.blocks import BLOCK_BYTES, to_physical
 from arrayfeed.datasource.arrayrecord.index_writing import DescribedShard, write_record_index
+from arrayfeed.datasource.arrayrecord.mapping import Region
 from arrayfeed.datasource.arrayrecord.neighbours import choose_run
 from arrayfeed.datasource.arrayrecord.record_index import RecordIndex
 from arrayfeed.datasource.arrayrecord.steps import Steps
+from arrayfeed.datasource.errors import CorruptShardError
 from arrayfeed.datasource.example.wire import serialize_example
 from arrayfeed.datasource.indexing import describe_shard_file
 from arrayfeed.datasource.shards import Shard
@@ -253,3 +256,60 @@ def test_a_run_fills_32_kilobytes_or_is_one_record(tmp_path: Path, rng: np.rando
         paths, _ = index_shards(tmp_path, [[rng.bytes(size) for _ in range(20)]])
         described: DescribedShard = describe_shard_file(paths[0])
         assert choose_run(described.index) == expected
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_byte_that_changes_between_writing_and_closing_never_gets_past_the_index(
+    tmp_path: Path, rng: np.random.Generator, codec: str
+) -> None:
+    """The checksum of neighbours is taken of the file: it must not vouch for a record that was another in memory.
+
+    Plain ones are compared when the writer closes, those in two blocks too, and the error names file, record and byte;
+    compressed ones when they are read.
+    """
+    images = rng.integers(0, 4, (80, 40, 40), dtype=np.uint8)
+    form = {"image": features.Tensor(shape=(40, 40), dtype=np.uint8, encoding="bytes")}
+    crossed = 0
+    for record in (0, 17, 38, 39, 40, 79):  # some 39 of 1,650 bytes fill a block
+        path = tmp_path / f"{record}"
+        writer = arrayfeed.DatasetWriter(path, form, codec=codec, shard_records=len(images))
+        writer.write_columns({"image": images})
+        writer.write_columns({"image": images[:1]})  # begins another shard: the first is closed
+        (shard,) = Path(writer.directory).glob("train-00000.partial")
+        found = describe_shard_file(str(shard)).index
+        start, stop = (to_physical(int(at)) for at in found.starts[record : record + 2])
+        crossed += start // BLOCK_BYTES < (stop - 1) // BLOCK_BYTES
+        with open(shard, "r+b") as file:
+            file.seek(stop - 10)
+            (byte,) = file.read(1)
+            file.seek(stop - 10)
+            file.write(bytes([byte ^ 1]))
+        if codec == "none":
+            with pytest.raises(CorruptShardError, match="before it was written") as caught:
+                writer.close()
+            assert caught.value.record == record
+            assert caught.value.offset == start
+            assert caught.value.path is not None and "train" in caught.value.path
+            writer.abort()
+            continue
+        writer.close()
+        source = arrayfeed.open(path, split="train")
+        with pytest.raises(CorruptShardError) as caught:
+            source.read_batch(range(len(images)))
+        assert caught.value.record == record
+    assert crossed or codec != "none"
+
+
+def test_files_in_a_region_begin_where_large_pages_do(tmp_path: Path) -> None:
+    """At multiples of 2 MiB, each with its own bytes, however short those before it are."""
+    sizes = [BLOCK_BYTES, 40 * BLOCK_BYTES, 2 * BLOCK_BYTES]
+    region = Region(sizes)
+    for number, size in enumerate(sizes):
+        path = tmp_path / f"{number}"
+        path.write_bytes(bytes([number + 1]) * size)
+        with open(path, "rb") as file:
+            mapped = region.map(number, file.fileno(), size)
+        assert mapped.ctypes.data % (1 << 21) == 0
+        assert mapped.ctypes.data == region.array.ctypes.data + region.starts[number]
+    for number, (start, size) in enumerate(zip(region.starts, sizes, strict=True)):
+        assert (region.array[start : start + size] == number + 1).all()
