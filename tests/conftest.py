@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import zlib
 from collections.abc import Iterator
 
@@ -23,6 +24,9 @@ hypothesis.settings.register_profile("soak", deadline=None, max_examples=2000)
 
 # Keras chooses once, when it is imported, and would choose TensorFlow, which is not here.
 os.environ.setdefault("KERAS_BACKEND", "jax")
+# What a script's shell starts in the background ignores Ctrl-C, and so does all that it starts; some tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

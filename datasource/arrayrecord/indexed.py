@@ -31,6 +31,9 @@ __all__ = ["IndexedRecords"]
 
 Ints = npt.NDArray[np.int64]
 OpenShard = Callable[[int], ShardReader]
+#: Of so few records, which take a megabyte, addresses are kept once all are known to be sound: a batch of 128 finds them in
+#: 1.3 us in place of 7.
+_MAX_ADDRESSES = 1 << 17
 
 #: What is known of the records of a slot: nothing, that they are sound and where the index says, that some are elsewhere.
 _UNKNOWN, _SOUND, _ODD = range(3)
@@ -88,6 +91,7 @@ class IndexedRecords:
         self._slots = np.zeros((self._count >> self.slot_bits) + 1, np.uint8)
         # By record, of those that were read by themselves: whether it is sound and in its place.
         self._alone = np.zeros(self._count, np.bool_)
+        self._addresses: Ints | None = None
         self._crc32c = load_crc32c()
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self._slot_of, self._alone_of = self._slots.data, self._alone.data
@@ -145,6 +149,8 @@ class IndexedRecords:
 
     def locate(self, indices: Ints) -> tuple[Ints, tuple[object, ...]]:
         """Return where in memory records are, in one piece, and what else keeps them there; all were checked."""
+        if self._addresses is not None:
+            return self._addresses[indices], ()
         rows = self._rows(indices) if self._row_offset != 0 else indices
         addresses = self._places[rows]
         owners: tuple[object, ...] = ()
@@ -192,6 +198,9 @@ class IndexedRecords:
             self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits)
         )
         self._slots[slots] = np.where(sound, _SOUND, _ODD)
+        if self._count <= _MAX_ADDRESSES and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all():
+            addresses, owners = self.locate(np.arange(self._count))
+            self._addresses = None if owners else addresses
 
     def _indices(self, slots: Ints) -> Ints:
         """Return the records of slots."""

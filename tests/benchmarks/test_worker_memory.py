@@ -84,5 +84,6 @@ def test_a_thousand_times_the_records_take_no_more_memory(
     pairs = [*zip(sizes[1000], sizes[large], strict=True)]
     ratio, own_ratio = (statistics.median(b[k] / a[k] for a, b in pairs) for k in range(2))
     print(f"ratio {ratio:.3f}, of their own {own_ratio:.3f}")
-    assert own_ratio <= 1.1
-    assert io == "mmap" or isinstance(number, Scalar) or ratio <= 1.1
+    limit = 1.1 if full_size else 1.25  # of a single round
+    assert own_ratio <= limit
+    assert io == "mmap" or isinstance(number, Scalar) or ratio <= limit
