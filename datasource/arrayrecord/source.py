@@ -163,7 +163,9 @@ class ArrayRecordDataSource(RecordSource):
         places, indexed, number = opened.places, opened.indexed, bisect_right(self._ends, index)
         if indexed is not None:
             place, size = indexed.find(index)
-            if place:  # was checked before
+            if place > 0:  # another thread has checked it just now
+                return copy_bytes(place, size)
+            if place < 0:
                 return indexed.join(-place, size)
         reader = self._reader(opened, number)
         if index < len(places.crossing_of) and (start := places.crossing_of[index]):
