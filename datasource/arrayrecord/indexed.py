@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from ..distinct import first_places
 from ..errors import CorruptShardError, DataError
 from ..memory import Extents
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_physical
@@ -137,7 +138,7 @@ class IndexedRecords:
         """
         slots = indices >> self.slot_bits
         if (self._slots[slots] != _SOUND).any():
-            self.check(np.unique(slots), open_shard)
+            self.check(slots[first_places(slots)], open_shard)
             if (self._slots[slots] != _SOUND).any():
                 return None
         addresses, owners = self.locate(indices)
@@ -237,9 +238,10 @@ class IndexedRecords:
         runs = self._first_runs[numbers] + (records >> self._run_bits[numbers])
         new = ~self._run_is_sound[runs]
         if new.any():
-            wanted, where = np.unique(runs[new], return_index=True)
-            shards = numbers[new][where]
-            for number in np.unique(shards).tolist():
+            wanted, shards = runs[new], numbers[new]
+            firsts = first_places(wanted)
+            wanted, shards = wanted[firsts], shards[firsts]
+            for number in shards[first_places(shards)].tolist():
                 here = wanted[shards == number]
                 self._run_is_sound[here] = self._checksums(number, here) == self._index.runs[here]
         sound: npt.NDArray[np.bool_] = self._run_is_sound[runs]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ..columns import Columns
 from ..deferred import Deferred
+from ..distinct import first_places
 from ..features import Leaf
 from ..memory import MAX_WINDOW_BYTES, window
 from .layout import Field, Layout
@@ -60,7 +61,7 @@ class KnownRecords:
         """Remember the layouts of records whose addresses are known, or of slots by their first record; 0 or a number past all
         layouts for those without one."""
         slots = indices >> self.slot_bits
-        for number in np.flatnonzero(np.bincount(numbers)).tolist():  # np.unique imports numpy.ma first, which takes 10 ms
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
             if number and number not in self._cuts:
                 self._cuts[number] = self._make_cuts(self._layouts[number - 1]) if number <= len(self._layouts) else None
             if number:
@@ -80,7 +81,9 @@ class KnownRecords:
     def unknown_slots(self, indices: Ints) -> Ints:
         """Return the slots of records of which nothing is known, each once."""
         slots = indices >> self.slot_bits
-        return np.unique(slots[self._number_of[slots] == 0])
+        unknown = slots[self._number_of[slots] == 0]
+        distinct: Ints = unknown[first_places(unknown)]
+        return distinct
 
     def find_cuts(self, indices: Ints) -> Cuts | None:
         """Return how records are cut, at least one; None unless all are known and of one layout."""
