@@ -90,7 +90,8 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
     before = lay_side_by_side(entry["bytes"] for entry in entries)
     for entry, parts, offset in zip(entries, arrays, before, strict=False):
         entry["crc32c"] = checksum_arrays([_frozen(part) for part, present in zip(parts, has, strict=False) if present])
-        parts.append(_find_places(parts[0], parts[1], offset))
+        starts, sizes = parts[:2]
+        parts.append(place_plain(starts[:-1], starts[1:], sizes, offset))
     has[4] = any(parts[4].any() for parts in arrays)
     description = json.dumps({"version": VERSION, "alike": alike, "plain": has[4], "shards": entries}).encode()
     total, num_runs = sum(entry["records"] for entry in entries), sum(parts[3].size for parts in arrays)
@@ -125,10 +126,3 @@ def _find_alike(arrays: list[tuple[Ints, Ints]]) -> tuple[int, int, int] | None:
         if starts[0] != first or (np.diff(starts) != stride).any() or (sizes != size).any():
             return None
     return first, stride, size
-
-
-def _find_places(starts: Ints, sizes: Ints, offset: int) -> Ints:
-    """Return where the records of a shard are in the files of a split, end to end; see ``place_plain``."""
-    places = place_plain(starts[:-1], starts[1:], sizes)
-    shifted: Ints = places + np.sign(places) * offset
-    return shifted

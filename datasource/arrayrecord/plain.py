@@ -43,16 +43,17 @@ def head_bytes(sizes: Ints) -> Ints:
     return PLAIN_HEAD.size + 1 + np.searchsorted(_VARINT_STEPS, sizes, side="right")
 
 
-def place_plain(starts: Ints, stops: Ints, sizes: Ints) -> Ints:
+def place_plain(starts: Ints, stops: Ints, sizes: Ints, offset: int = 0) -> Ints:
     """Return where in its file each record begins, or minus that for one that crosses a block's boundary and so is nowhere in
     one piece; 0 for one that cannot be plain, because its chunk has another length.
 
     Args:
       starts, stops: Logical positions at which its chunk begins and ends.
       sizes: Bytes of the record.
+      offset: Where the file begins among others that lie side by side.
     """
     begins = starts + head_bytes(sizes)
-    physical = to_physical(begins)
+    physical = to_physical(begins) + offset
     places = np.where(begins % USABLE_BYTES + sizes <= USABLE_BYTES, physical, -physical)
     return np.where(begins + sizes == stops, places, 0)
 

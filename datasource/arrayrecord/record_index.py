@@ -110,8 +110,8 @@ class IndexedShard:
         for start in range(0, self.places.size, _BLOCK_RECORDS):
             places = self.places[start : start + _BLOCK_RECORDS]
             starts = self.index.starts[start : start + places.size + 1]
-            expected = place_plain(starts[:-1], starts[1:], self.index.decoded_sizes[start : start + places.size])
-            if (places != expected + np.sign(expected) * self.place_offset).any():
+            sizes = self.index.decoded_sizes[start : start + places.size]
+            if (places != place_plain(starts[:-1], starts[1:], sizes, self.place_offset)).any():
                 return False
         return True
 
