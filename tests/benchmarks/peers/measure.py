@@ -28,6 +28,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .processes import descendants
+
 __all__ = ["Subject"]
 
 
@@ -220,24 +222,9 @@ def _resident(descriptor: int, size: int) -> bytes:
 
 def _cpu_seconds() -> float:
     """Return the processor's seconds of this process and its descendants so far, those that have ended too."""
-    tick = os.sysconf("SC_CLK_TCK")
-    children: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has just ended
-            children.setdefault(int(fields[1]), []).append(int(name))
-            ticks[int(name)] = sum(map(int, fields[11:15]))
     times = os.times()
-    total, waiting = 0, children.get(os.getpid(), [])[:]
-    while waiting:
-        process = waiting.pop()
-        total += ticks[process]
-        waiting += children.get(process, [])
-    return time.process_time() + times.children_user + times.children_system + total / tick
+    total = sum(sum(map(int, said[11:15])) for said in descendants(os.getpid()).values())
+    return time.process_time() + times.children_user + times.children_system + total / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:

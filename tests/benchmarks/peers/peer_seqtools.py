@@ -30,24 +30,15 @@ def version() -> str:
 
 
 def prepare(workload: str, data: Path, into: Path) -> None:
-    """Nothing to write but encoded images: the ``.npy`` files are read as they are."""
-    if workload == "b":
-        pngs = [np.frombuffer(example["png"], np.uint8) for example in records.examples(workload, data)]
-        np.save(into / "png.npy", np.concatenate(pngs))
-        np.save(into / "offsets.npy", np.cumsum([0, *map(len, pngs)]))
+    records.write_arrays(workload, data, into)
 
 
 class Items:
     """The records as a sequence, by memory-mapped arrays; images are decoded when they are asked for."""
 
     def __init__(self, workload: str, data: Path, prepared: Path) -> None:
-        folder, name = {"b": (prepared, "png"), "c": (data, "jpeg")}.get(workload, (data, None))
-        plain = [*records.fields(data)] if name is None else ["label"]
-        self.arrays = {each: np.load(data / f"{each}.npy", mmap_mode="r") for each in plain}
+        self.arrays, name, self._encoded, self._offsets = records.map_arrays(workload, data, prepared)
         self._decode = None if name is None else records.DECODED[name][1]
-        if name is not None:
-            self._encoded = np.load(folder / f"{name}.npy", mmap_mode="r")
-            self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")
 
     def __len__(self) -> int:
         return len(self.arrays["label"])

@@ -37,11 +37,7 @@ def version() -> str:
 
 
 def prepare(workload: str, data: Path, into: Path) -> None:
-    """Nothing to write but encoded images: the ``.npy`` files are read as they are."""
-    if workload == "b":
-        pngs = [np.frombuffer(example["png"], np.uint8) for example in records.examples(workload, data)]
-        np.save(into / "png.npy", np.concatenate(pngs))
-        np.save(into / "offsets.npy", np.cumsum([0, *map(len, pngs)]))
+    records.write_arrays(workload, data, into)
 
 
 class Stages:
@@ -58,12 +54,8 @@ class Stages:
         whole_batches: bool,
         opencv: bool = False,
     ) -> None:
-        folder, self._name = {"b": (prepared, "png"), "c": (data, "jpeg")}.get(workload, (data, None))
-        plain = [*records.fields(data)] if self._name is None else ["label"]
-        self._arrays = {name: np.load(data / f"{name}.npy", mmap_mode="r") for name in plain}
-        if self._name is not None:
-            self._encoded = np.load(folder / f"{self._name}.npy", mmap_mode="r")
-            self._offsets = np.load(folder / "offsets.npy", mmap_mode="r").tolist()
+        self._arrays, self._name, self._encoded, offsets = records.map_arrays(workload, data, prepared)
+        self._offsets = offsets.tolist()
         self._batch_size = batch_size
         self._seed = seed
         self._whole_batches = whole_batches

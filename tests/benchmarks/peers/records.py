@@ -58,6 +58,26 @@ def examples(workload: str, data: Path) -> Iterator[dict[str, Any]]:
         yield example
 
 
+def write_arrays(workload: str, data: Path, into: Path) -> None:
+    """Write what peers without a format of their own read besides ``data``'s arrays: of (b), the PNGs, end to end."""
+    if workload == "b":
+        pngs = [np.frombuffer(example["png"], np.uint8) for example in examples(workload, data)]
+        np.save(into / "png.npy", np.concatenate(pngs))
+        np.save(into / "offsets.npy", np.cumsum([0, *map(len, pngs)]))
+
+
+def map_arrays(workload: str, data: Path, prepared: Path) -> tuple[dict[str, Any], str | None, Any, Any]:
+    """Return what ``write_arrays`` leaves to be read, mapped: the plain fields; and of encoded images the field's name, their
+    bytes end to end, and where each begins; None and nothing where there are none.
+    """
+    folder, name = {"b": (prepared, "png"), "c": (data, "jpeg")}.get(workload, (data, None))
+    plain = fields(data) if name is None else ["label"]
+    arrays = {each: np.load(data / f"{each}.npy", mmap_mode="r") for each in plain}
+    if name is None:
+        return arrays, None, np.empty(0, np.uint8), np.zeros(1, np.int64)
+    return arrays, name, np.load(folder / f"{name}.npy", mmap_mode="r"), np.load(folder / "offsets.npy", mmap_mode="r")
+
+
 def window(data: Path) -> int:
     """Return the tokens in a row of packed documents."""
     return int(json.loads((data / "meta.json").read_text())["window"])

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from .processes import descendants
+
 __all__ = ["PeerError", "Session", "library_path"]
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
@@ -141,19 +143,9 @@ class Session:
 
 def _weigh(root: int) -> dict[str, int]:
     """Return the proportional set size of a process and its descendants, and the part of it that no file backs, in bytes."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has just ended
-            children.setdefault(int(fields[1]), []).append(int(name))
     kinds = {"Pss:": "pss", "Pss_Anon:": "anonymous", "Pss_Shmem:": "anonymous"}
-    total, waiting = {"pss": 0, "anonymous": 0}, [root]
-    while waiting:
-        process = waiting.pop()
-        waiting += children.get(process, [])
+    total = {"pss": 0, "anonymous": 0}
+    for process in (root, *descendants(root)):
         try:
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         except OSError:
