@@ -64,14 +64,13 @@ class IndexedRecords:
     """
 
     def __init__(self, index: RecordIndex, names: Sequence[str], firsts: Ints, ends: Ints) -> None:
-        shards = [index.lookup(name) for name in names]
         if index.places is None or not names:
             raise KeyError("places")
         found = np.array([index.find(name) for name in names], np.int64)
         self._index = index
         self._places = index.places
         self._sizes = index.sizes
-        self._shards = [shard for shard in shards if shard is not None]
+        self._shards = [shard for name in names if (shard := index.lookup(name)) is not None]  # all are there: they were found
         self._numbers, self._first_rows, self._first_runs = found.T
         self._row_offsets = firsts + self._first_rows
         same = (self._row_offsets == self._row_offsets[0]).all()
