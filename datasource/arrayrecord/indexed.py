@@ -4,7 +4,7 @@ out when their neighbours are first read.
 A shard by itself takes some 40 array operations to check a few records, and a batch of 128 over a thousand shards asks for one
 or two of each. Here all shards lie side by side in one stretch of addresses, so that the record index, which is mapped from its
 file, tells every record's address by itself: nothing is kept in this process but whether records were checked, a byte for every
-run of neighbours.
+run of neighbours, and the addresses of splits that are small.
 """
 
 from __future__ import annotations
