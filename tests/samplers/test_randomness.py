@@ -105,11 +105,13 @@ def test_a_record_has_the_same_numbers_on_any_number_of_ranks(name: str) -> None
 
 
 def test_it_is_cheap_enough_for_every_record() -> None:
-    """A generator in well under 10 us; moved in less; in a batch of 4,096 under 1 us a record. (Best of 20 runs.)"""
+    """A generator in half the time of NumPy's, seeded by as much; moved in less; in a batch of 4,096 a twentieth of it a
+    record. (Best of 20 runs, by turns: on a machine that takes 15 us for NumPy's, that is 7.5 and 0.75.)
+    """
     random = RecordRandom(5)
     moved = random.generator(0, 0)
     places = np.arange(4096)
-    best = [1.0, 1.0, 1.0]
+    best = [1.0, 1.0, 1.0, 1.0]
     for _ in range(20):
         marks = [time.perf_counter()]
         for place in range(100):
@@ -120,12 +122,15 @@ def test_it_is_cheap_enough_for_every_record() -> None:
         marks.append(time.perf_counter())
         random.uniform(1, places, 4)
         marks.append(time.perf_counter())
-        took = [(marks[1] - marks[0]) / 100, (marks[2] - marks[1]) / 100, (marks[3] - marks[2]) / 4096]
+        for place in range(100):
+            np.random.default_rng([5, 1, place])
+        marks.append(time.perf_counter())
+        took = [(stop - start) / count for start, stop, count in zip(marks, marks[1:], (100, 100, 4096, 100), strict=False)]
         best = [min(pair) for pair in zip(best, took, strict=True)]
 
-    assert best[0] < 10e-6
+    assert best[0] < 0.5 * best[3]
     assert best[1] < best[0]
-    assert best[2] < 1e-6
+    assert best[2] < 0.05 * best[3]
 
 
 def test_it_pickles_and_is_shared_by_threads() -> None:
