@@ -21,6 +21,7 @@ from ..memory import Extents
 from .known import LARGE_BYTES, Cuts, KnownRecords
 from .layout import Field, Layout
 from .single import SingleDecoder
+from .varied import VariedDecoder
 
 __all__ = ["DecodePlan"]
 
@@ -56,6 +57,7 @@ class DecodePlan:
         self._features = features
         self._leaves = features.leaves()
         self.single = SingleDecoder(features)
+        self._varied = VariedDecoder(self._leaves, self.single.lists, self.single.read_leaves)
         self._columnar = bool(self._leaves) and all(map(_takes_columns, self._leaves))
         self._layouts: list[Layout] = []
         # By record, see _match; 0 until its first read. Memory is taken as it is written to.
@@ -86,7 +88,7 @@ class DecodePlan:
           DecodeError: A record is not what the features promise; names the feature.
         """
         if not self._columnar:
-            return [self._decode_each(records, start, stop, locate) for start, stop in pairwise(bounds)]
+            return self._decode_varied(records, bounds, locate)
         numbers = self._number_of[indices]
         if numbers.size and not numbers.min():
             numbers = self._number_of[indices] = self._match(records)
@@ -262,6 +264,18 @@ class DecodePlan:
                 for column, value in zip(columns, self._read_leaves(record, row, locate), strict=True):
                     column[row] = value
         return columns
+
+    def _decode_varied(
+        self, records: Extents, bounds: Sequence[int], locate: Callable[[int], tuple[str, int]]
+    ) -> list[Columns]:
+        """Return batches of records that are not alike: decoded together where that can be, else one by one."""
+        try:
+            batches = self._varied.decode(records, bounds)
+        except Exception:  # whatever it is: one by one it is found out which record is at fault, and in what
+            batches = None
+        if batches is None:
+            return [self._decode_each(records, start, stop, locate) for start, stop in pairwise(bounds)]
+        return list(map(self._nest, batches))
 
     def _decode_each(self, records: Extents, start: int, stop: int, locate: Callable[[int], tuple[str, int]]) -> Columns:
         """Return a batch of records whose leaves are decoded one by one, images for a start."""
