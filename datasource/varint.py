@@ -11,7 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["decode_packed", "decode_varint", "decode_varints", "decode_words", "encode_packed", "encode_varint", "split_varints"]
+__all__ = [
+    "decode_packed",
+    "decode_varint",
+    "decode_varints",
+    "decode_words",
+    "encode_packed",
+    "encode_varint",
+    "split_varints",
+]
 
 Ints = npt.NDArray[np.int64]
 

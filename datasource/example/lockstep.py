@@ -57,8 +57,8 @@ class Payload(NamedTuple):
         return Payload(self.starts[start:stop], sizes, None if self.copied is None else self.copied[start:stop])
 
 
-#: The cursors behind a step; or which records are of this make as far as it saw, where not all are.
-_Moved: TypeAlias = tuple[Ints, None] | tuple[None, Bools]
+#: The cursors behind a step, and None; or which records are of this make as far as it saw, where not all are.
+_Moved: TypeAlias = tuple[Ints, Bools | None]
 
 
 class Lockstep:
@@ -108,7 +108,7 @@ class Lockstep:
             if not fits.all():
                 return fits
             moved, fitting = step.take(at, ends, found)
-            if moved is None:
+            if fitting is not None:
                 return fitting
             at = moved
         fits = at == ends
@@ -154,7 +154,8 @@ class _Run:
         for start in range(0, copied.size, self._mask.size):
             part = copied[start : start + self._mask.size]
             if ((part & self._mask[: part.size]) != self._expected[: part.size]).any():
-                return None, ~((rows & self._mask[: self.least]) != self._expected[: self.least]).any(axis=1)
+                fits: Bools = ((rows & self._mask[: self.least]) == self._expected[: self.least]).all(axis=1)
+                return at, fits
         for place, start, nbytes in self._payloads:
             found[place] = Payload(at + start, nbytes, rows[:, start : start + nbytes])
         return at + self.least, None
@@ -174,26 +175,19 @@ class _Varying:
         totals = known.totals[rows]
         fits = totals <= ends - at
         if not fits.all():
-            return None, fits
+            return at, fits
         head_sizes = known.sizes[rows]
         for size in np.flatnonzero(np.bincount(head_sizes)).tolist():
             here = head_sizes == size
             if here.all():
-                differs = _differ(at, known.heads[rows, :size], size)
-                if differs.any():
-                    return None, ~differs.any(axis=1)
-            else:
-                differs = _differ(at[here], known.heads[rows[here], :size], size)
-                fits[here] = ~differs.any(axis=1)
+                here = slice(None)
+            equal = window(1, size)[at[here]].view(np.uint8).reshape(-1, size) == known.heads[rows[here], :size]
+            if not equal.all():
+                fits[here] = equal.all(axis=1)
         if not fits.all():
-            return None, fits
+            return at, fits
         found[self._place] = Payload(at + head_sizes, totals - head_sizes)
         return at + totals, None
-
-
-def _differ(at: Ints, expected: Bytes, size: int) -> Bools:
-    differs: Bools = window(1, size)[at].view(np.uint8).reshape(-1, size) != expected
-    return differs
 
 
 def _read_lengths(words: Ints) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +37,10 @@ class Make:
         self.entries = entries
         self.varying = varying
         self._lockstep = Lockstep(entries, varying)
-        places = {(entry.key, entry.kind): place for place, entry in enumerate(entries)}
-        self.makers = [(places[leaf.key, leaf.kind], ColumnMaker(leaf, entries[places[leaf.key, leaf.kind]])) for leaf in leaves]
+        places: dict[Any, int] = {(entry.key, entry.kind): place for place, entry in enumerate(entries)}
+        self.makers = [
+            (places[leaf.key, leaf.kind], ColumnMaker(leaf, entries[places[leaf.key, leaf.kind]])) for leaf in leaves
+        ]
         wanted = {place for place, _ in self.makers}
         # Of what nobody wants, the parser still sees whether it is a list; a single byte string always is.
         self._checks = [

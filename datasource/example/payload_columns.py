@@ -56,7 +56,8 @@ class ColumnMaker:
         Raises:
           Exception: Whatever it is, the parser and the leaf have to look at these records.
         """
-        return self._make(payload)
+        column: npt.NDArray[Any] = self._make(payload)
+        return column
 
     def values(self, payload: Payload) -> list[Any]:
         """Return the value of each record; raises as ``make``."""
@@ -69,10 +70,9 @@ class ColumnMaker:
         if self._kind == "float" and (np.asarray(payload.sizes) % 4).any():
             raise ValueError("no whole number of float32")
         if self._kind == "int64":
-            joined, _ = _join(payload)
-            ends = np.cumsum(np.broadcast_to(payload.sizes, payload.starts.size))
+            joined, stops, _ = _join(payload)
             split_varints(joined)
-            if (joined[ends[ends > 0] - 1] > 127).any():
+            if (joined[stops[stops > 0] - 1] > 127).any():
                 raise ValueError("a varint runs past its list")
 
     def _make_each(self, payload: Payload) -> npt.NDArray[Any]:
@@ -104,11 +104,10 @@ class ColumnMaker:
             values = decode_words(_WORDS[payload.starts + (sizes - 8)].view("<u8"), sizes)
             if values is not None:
                 return self._finish(values[:, None])
-        joined, order = _join(payload)
+        joined, stops, order = _join(payload)
         values, ends = split_varints(joined)
         count = values.size // payload.starts.size
-        last = np.cumsum(np.broadcast_to(sizes, payload.starts.size) if order is None else sizes[order])  # type: ignore[index]
-        if not count or values.size % count or not np.array_equal(ends[count - 1 :: count], last):
+        if not count or not np.array_equal(ends[count - 1 :: count], stops):
             raise ValueError("lists of unlike lengths")
         rows = values.reshape(-1, count)
         if order is not None:
@@ -140,7 +139,7 @@ def _copy(payload: Payload) -> Bytes:
       ValueError: They are of several lengths, or empty.
     """
     size = payload.sizes if isinstance(payload.sizes, int) else int(payload.sizes[0])
-    if not size or not isinstance(payload.sizes, int) and (payload.sizes != size).any():
+    if not size or (not isinstance(payload.sizes, int) and (payload.sizes != size).any()):
         raise ValueError("payloads of unlike lengths")
     if payload.copied is not None:
         return payload.copied.copy()
@@ -167,12 +166,14 @@ def _by_size(payload: Payload) -> Iterator[tuple[Ints | None, int]]:
     yield from zip(np.split(order, starts[1:]), ordered[starts].tolist(), strict=True)
 
 
-def _join(payload: Payload) -> tuple[Bytes, Ints | None]:
-    """Return payloads end to end, and in which order, None for their own."""
+def _join(payload: Payload) -> tuple[Bytes, Ints, Ints | None]:
+    """Return payloads end to end, where each of them ends there, and in which order they come, None for their own."""
     parts, orders = [np.empty(0, np.uint8)], []
     for here, size in _by_size(payload):
         if size:
             parts.append(_copy(payload if here is None else Payload(payload.starts[here], size)).reshape(-1))
         if here is not None:
             orders.append(here)
-    return np.concatenate(parts), np.concatenate(orders) if orders else None
+    order = np.concatenate(orders) if orders else None
+    sizes = np.broadcast_to(payload.sizes, payload.starts.size)
+    return np.concatenate(parts), np.cumsum(sizes if order is None else sizes[order]), order

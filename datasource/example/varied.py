@@ -57,7 +57,6 @@ class VariedDecoder:
         if not self._makes and self._left:
             for row in rest[:: max(1, rest.size // _FIRST)].tolist():
                 self._learn(copy_bytes(int(addresses[row]), int(sizes[row])))
-        odd: list[int] = []
         while True:
             parts: list[Part] = []
             left = rest
@@ -76,7 +75,7 @@ class VariedDecoder:
         Raises:
           Exception: Whatever it is, the records are to be decoded one by one, which says what is wrong with them.
         """
-        if not self._left and not self._makes or any(start == stop for start, stop in pairwise(bounds)):
+        if (not self._left and not self._makes) or any(start == stop for start, stop in pairwise(bounds)):
             return None
         parts, odd = self.find(records)
         if 2 * odd.size > len(records):
@@ -85,7 +84,8 @@ class VariedDecoder:
             return _cut(parts[0], bounds)
         others = [self._read_one(record) for record in records[odd].tolist()]
         columns = [
-            _merge(leaf, number, parts, odd, [each[number] for each in others], bounds) for number, leaf in enumerate(self._leaves)
+            _merge(leaf, number, parts, odd, [each[number] for each in others], bounds)
+            for number, leaf in enumerate(self._leaves)
         ]
         return [list(batch) for batch in zip(*columns, strict=True)]
 
@@ -114,9 +114,9 @@ class VariedDecoder:
             changed = {a.key for a, b in zip(entries, make.entries, strict=True) if a.nbytes != b.nbytes}
             if changed <= make.varying:
                 return False  # odd in another way
-            varying, entries = make.varying | changed, make.entries
+            varying = make.varying | changed
         try:
-            self._makes[names] = Make(self._leaves, entries, varying)
+            self._makes[names] = Make(self._leaves, entries if make is None else make.entries, varying)
         except KeyError:
             return False
         return True
@@ -134,9 +134,7 @@ def _cut(part: Part, bounds: Sequence[int]) -> list[list[Column]]:
     return batches
 
 
-def _merge(
-    leaf: Leaf, number: int, parts: Sequence[Part], odd: Ints, values: list[Any], bounds: Sequence[int]
-) -> list[Column]:
+def _merge(leaf: Leaf, number: int, parts: Sequence[Part], odd: Ints, values: list[Any], bounds: Sequence[int]) -> list[Column]:
     """Return the columns of batches of records of several makes, or of none: ``values`` are those of the rows ``odd``."""
     made = [(rows, *make.makers[number], payloads) for rows, make, payloads in parts]
     if all(maker.is_even for _, _, maker, _ in made):
