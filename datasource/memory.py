@@ -11,13 +11,13 @@ Addresses are made here alone, from arrays whose bounds were checked, and travel
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "view_bytes", "window"]
+__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "join_bytes", "view_bytes", "window"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -228,3 +228,8 @@ def copy_bytes(address: int, size: int) -> bytes:
     2**32 + 5 bytes it gives 5).
     """
     return _EVERYTHING[address - 1 : address - 1 + size].tobytes()
+
+
+def join_bytes(spans: Iterable[tuple[int, int]], tail: bytes = b"") -> bytearray:
+    """Return copies of memory, each from one address to another, end to end, and ``tail`` behind them; see ``copy_bytes``."""
+    return bytearray().join([*[_EVERYTHING[start - 1 : stop - 1] for start, stop in spans], tail])

@@ -127,7 +127,7 @@ class LoaderIterator(Iterator[Any]):
         """Return the next batch, which is there, and which nothing is to be done to: by far the most of all small ones."""
         try:
             batch, cursor, rows, _ = self._ready.popleft()
-            if type(batch) is Deferred:
+            if isinstance(batch, Deferred):
                 batch = self._make(batch)
             loader._progress.deliver(self._pass, cursor)
             self._cursor = cursor
@@ -153,7 +153,7 @@ class LoaderIterator(Iterator[Any]):
                 return
             batch, cursor, rows, stop = self._ready[0]
             try:
-                if type(batch) is Deferred:
+                if isinstance(batch, Deferred):
                     batch = self._make(batch)
                 if loader._mask is not None:
                     batch = loader._mask.add(batch, self._order.counts(cursor.epoch, stop - rows, stop))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..columns import Columns
 from ..deferred import Deferred
+from ..end_to_end import EndToEnd
 from ..errors import DecodeError
 from ..features import FeaturesDict, Leaf
 from ..laps import READ, lap
@@ -20,6 +21,7 @@ from ..located import Located
 from ..memory import Extents
 from .known import LARGE_BYTES, Cuts, KnownRecords
 from .layout import Field, Layout
+from .sequences import RawSequences
 from .single import SingleDecoder
 from .varied import VariedDecoder
 
@@ -58,6 +60,7 @@ class DecodePlan:
         self._leaves = features.leaves()
         self.single = SingleDecoder(features)
         self._varied = VariedDecoder(self._leaves, self.single.lists, self.single.read_leaves)
+        self._sequences = RawSequences.of(self._leaves, self._varied)
         self._columnar = bool(self._leaves) and all(map(_takes_columns, self._leaves))
         self._layouts: list[Layout] = []
         # By record, see _match; 0 until its first read. Memory is taken as it is written to.
@@ -97,6 +100,10 @@ class DecodePlan:
                 return self._cut_batches(numbers, records, bounds)
         columns = self._decode_mixed(numbers, records, locate)
         return [self._nest([column[start:stop] for column in columns]) for start, stop in pairwise(bounds)]
+
+    def lay_end_to_end(self, records: Extents) -> EndToEnd | None:
+        """Return the sequences that records hold, end to end, not copied; None where that cannot be, or one is at fault."""
+        return None if self._sequences is None else self._sequences.lay(records)
 
     def decode_known(self, where: Located, indices: Ints, bounds: Sequence[int]) -> list[Columns] | None:
         """Return batches of records as ``decode_columns`` does, straight from where they are; None if that cannot be.
