@@ -21,6 +21,7 @@ from ..located import Located
 from ..memory import Extents
 from .known import LARGE_BYTES, Cuts, KnownRecords
 from .layout import Field, Layout
+from .payload_columns import takes_columns
 from .sequences import RawSequences
 from .single import SingleDecoder
 from .varied import VariedDecoder
@@ -32,6 +33,9 @@ Ints = npt.NDArray[np.int64]
 #: Layouts kept. A record of 3 labels has one for each combination of their varints' lengths; past this many, records are not
 #: alike enough for layouts to pay, and are parsed.
 _MAX_LAYOUTS = 64
+#: Records of more layouts than these are decoded in lockstep: each layout takes a few operations a feature, however few its
+#: records are.
+_FEW_LAYOUTS = 8
 #: Marks a record that no layout fits.
 _NO_LAYOUT = 255
 #: So few records of one length are parsed: learning or comparing a layout costs as much as parsing a few.
@@ -61,7 +65,9 @@ class DecodePlan:
         self.single = SingleDecoder(features)
         self._varied = VariedDecoder(self._leaves, self.single.lists, self.single.read_leaves)
         self._sequences = RawSequences.of(self._leaves, self._varied)
-        self._columnar = bool(self._leaves) and all(map(_takes_columns, self._leaves))
+        self._columnar = bool(self._leaves) and all(
+            None not in leaf.columns_shape and takes_columns(leaf) for leaf in self._leaves
+        )
         self._layouts: list[Layout] = []
         # By record, see _match; 0 until its first read. Memory is taken as it is written to.
         self._number_of = np.zeros(num_records if self._columnar else 0, np.uint8)
@@ -95,9 +101,12 @@ class DecodePlan:
         numbers = self._number_of[indices]
         if numbers.size and not numbers.min():
             numbers = self._number_of[indices] = self._match(records)
-        if numbers.size and numbers.max() < _NO_LAYOUT:
+        few = numbers.size and np.count_nonzero(np.bincount(numbers)) <= _FEW_LAYOUTS
+        if few and numbers.max() < _NO_LAYOUT:
             with suppress(_OneByOne):
                 return self._cut_batches(numbers, records, bounds)
+        elif (batches := self._decode_together(records, bounds)) is not None:
+            return list(map(self._nest, batches))
         columns = self._decode_mixed(numbers, records, locate)
         return [self._nest([column[start:stop] for column in columns]) for start, stop in pairwise(bounds)]
 
@@ -267,6 +276,10 @@ class DecodePlan:
                     for column, values in zip(columns, decoded, strict=True):
                         column[here] = values
                     continue
+            elif (together := self._decode_together(records[here], (0, here.size))) is not None:
+                for column, values in zip(columns, together[0], strict=True):
+                    column[here] = values
+                continue
             for row, record in zip(here.tolist(), records[here].tolist(), strict=True):
                 for column, value in zip(columns, self._read_leaves(record, row, locate), strict=True):
                     column[row] = value
@@ -276,13 +289,16 @@ class DecodePlan:
         self, records: Extents, bounds: Sequence[int], locate: Callable[[int], tuple[str, int]]
     ) -> list[Columns]:
         """Return batches of records that are not alike: decoded together where that can be, else one by one."""
-        try:
-            batches = self._varied.decode(records, bounds)
-        except Exception:  # whatever it is: one by one it is found out which record is at fault, and in what
-            batches = None
+        batches = self._decode_together(records, bounds)
         if batches is None:
             return [self._decode_each(records, start, stop, locate) for start, stop in pairwise(bounds)]
         return list(map(self._nest, batches))
+
+    def _decode_together(self, records: Extents, bounds: Sequence[int]) -> list[list[npt.NDArray[Any]]] | None:
+        try:
+            return self._varied.decode(records, bounds)
+        except Exception:  # whatever it is: one by one it is found out which record is at fault, and in what
+            return None
 
     def _decode_each(self, records: Extents, start: int, stop: int, locate: Callable[[int], tuple[str, int]]) -> Columns:
         """Return a batch of records whose leaves are decoded one by one, images for a start."""
@@ -302,16 +318,6 @@ class DecodePlan:
 
 def _column_shape(leaf: Leaf, count: int) -> tuple[int, ...]:
     return (count, *(size for size in leaf.columns_shape if size is not None))
-
-
-def _takes_columns(leaf: Leaf) -> bool:
-    """Whether a leaf's values all have one shape, and it decodes many at once: asked of it with values of zeros."""
-    if leaf.kind is None or leaf.columns_dtype.kind == "O" or None in leaf.columns_shape:
-        return False
-    size = math.prod(size for size in leaf.columns_shape if size is not None)
-    if leaf.kind == "bytes":
-        return leaf.to_columns(np.zeros((1, size * leaf.columns_dtype.itemsize), np.uint8)) is not None
-    return leaf.to_columns(np.zeros((1, size), np.int64 if leaf.kind == "int64" else np.float32)) is not None
 
 
 def _by_size(sizes: Ints) -> list[Ints]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -97,8 +98,7 @@ class Pack:
         lengths[-1:] = size - starts[-1:]
         numbers = np.arange(1, starts.size + 1) - starts.searchsorted(rows)[starts // self.length]
         segments = numbers.astype(np.int32).repeat(lengths)
-        positions = np.arange(size, dtype=np.int32)
-        positions -= starts.astype(np.int32).repeat(lengths)
+        positions = _count_to(1 << size.bit_length())[:size] - starts.astype(np.int32).repeat(lengths)
         if missing := -size % self.length:
             padding = np.zeros(missing, np.int32)
             segments, positions = np.concatenate((segments, padding)), np.concatenate((positions, padding))
@@ -209,6 +209,11 @@ def first_fit(lengths: Sequence[int], room: int) -> tuple[list[int], list[int]]:
         starts.append(room - int(left[row]))
         left[row] -= length
     return homes, starts
+
+
+@lru_cache(maxsize=1)
+def _count_to(size: int) -> npt.NDArray[np.int32]:
+    return np.arange(size, dtype=np.int32)  # making it takes as long as all else that is done with it
 
 
 def _names(sequences: Sequence[Sequences]) -> list[str]:
