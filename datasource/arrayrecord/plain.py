@@ -17,7 +17,7 @@ from ..varint import encode_varint
 from .blocks import USABLE_BYTES, to_physical
 from .chunk import CHUNK_HEADER_BYTES, SIMPLE
 
-__all__ = ["ONE_SIMPLE", "PLAIN_HEAD", "find_plain", "head_bytes", "place_plain"]
+__all__ = ["ONE_SIMPLE", "PLAIN_HEAD", "find_plain", "has_one_head", "head_bytes", "place_plain"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -73,6 +73,13 @@ def find_plain(chunks: Extents, sizes: Ints) -> tuple[npt.NDArray[np.bool_] | No
     fits &= heads["data_size"].astype(np.int64) + CHUNK_HEADER_BYTES == starts + sizes
     fits &= (starts + sizes <= chunks.sizes) & (heads["sizes_bytes"] < 128)
     return (None if fits.all() else fits), starts
+
+
+def has_one_head(varies: npt.NDArray[np.uint8], size: int) -> bool:
+    """Return whether chunks that differ in some bits only, headers included, are all plain where one is, of ``size`` bytes."""
+    prefix_bytes = int(head_bytes(np.array([size]))[0]) - CHUNK_HEADER_BYTES
+    mask = _mask_of(prefix_bytes).view(np.uint8)[: varies.size - 8]
+    return not (varies[8 : 8 + mask.size] & mask).any()
 
 
 def _find_alike(chunks: Extents, size: int) -> int:

@@ -48,6 +48,8 @@ class KnownRecords:
 
     def __init__(self, leaves: Sequence[Leaf], layouts: Sequence[Layout], num_records: int, slot_bits: int = 0) -> None:
         self.slot_bits = slot_bits
+        #: The layout of all records whose address is known, by what the source says of them; 0: not known, None: not asked yet.
+        self.common: int | None = None
         self._leaves = leaves
         self._layouts = layouts
         # By slot: its layout's number; 0 if its address or its layout is not known, _NEVER if it cannot be used.
