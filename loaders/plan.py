@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..samplers import BatchSampler
 
 __all__ = ["BatchPlan", "Cursor", "Run", "SpanPlan"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cursor:
+class Cursor(NamedTuple):
     """A place in a stream: the next record to deliver is position ``position`` of epoch ``epoch``.
 
     Where transforms make several rows of one record, ``outputs`` of them were delivered already. Where batches are delivered

@@ -17,6 +17,8 @@ Ints = npt.NDArray[np.int64]
 #: Of 800-byte records 1.3 % cross a boundary: this is enough for the copies of 200,000 of them, and each worker process has its
 #: own. Putting one together takes 2 us, looking a copy up next to nothing.
 _MAX_KEPT_BYTES = 2 << 20
+#: Up to here what stands around the boundary is copied first.
+_SHORT_BYTES = 1 << 12
 _BLOCK_BITS = BLOCK_BYTES.bit_length() - 1
 
 
@@ -58,15 +60,35 @@ class Crossings:
 
     def _add(self, addresses: Ints, rows: Ints, sizes: Ints) -> tuple[object, ...]:
         places = addresses[rows]
-        copies = Extents.joined([self.join(-place, size) for place, size in zip(places.tolist(), sizes.tolist(), strict=True)])
+        copies = self._join_alike(-places, int(sizes[0])) if (sizes == sizes[0]).all() and 0 < sizes[0] <= _SHORT_BYTES else None
+        if copies is None:
+            ranges = zip(places.tolist(), sizes.tolist(), strict=True)
+            copies = Extents.joined([self.join(-place, size) for place, size in ranges])
         addresses[rows] = found = copies.offsets + (copies.base - self._base)
-        if self._kept_bytes + copies.span > _MAX_KEPT_BYTES:
+        if not self.has_room(copies.span):
             return copies.owners
         self._kept_bytes += copies.span
         self._kept.append(copies.owners)
         for place, copy in zip(places.tolist(), found.tolist(), strict=True):
             self._copy_of[place >> _BLOCK_BITS] = copy
         return ()
+
+    def _join_alike(self, places: Ints, size: int) -> Extents:
+        """Return records of ``size <= _SHORT_BYTES`` bytes, each in two blocks, put together: 0.4 us each, where one by one
+        takes 2."""
+        here = BLOCK_BYTES - (places & BLOCK_BYTES - 1)
+        spans = np.full(places.size, size + BLOCK_HEADER_BYTES)
+        both = Extents.within(self._array, places, spans).field(0, np.uint8, size + BLOCK_HEADER_BYTES)
+        is_here = np.arange(size, dtype=np.uint16) < here.astype(np.uint16)[:, None]
+        # Of two values the one that a mask says: in a fifth of the time of np.where.
+        joined = both[:, :size] ^ both[:, BLOCK_HEADER_BYTES:]
+        joined &= np.negative(is_here.view(np.uint8))
+        joined ^= both[:, BLOCK_HEADER_BYTES:]
+        return Extents.within(joined.reshape(-1), np.arange(0, joined.size, size), spans - BLOCK_HEADER_BYTES)
+
+    def has_room(self, nbytes: int) -> bool:
+        """Return whether copies of so many bytes would be kept."""
+        return self._kept_bytes + nbytes <= _MAX_KEPT_BYTES
 
     def join(self, place: int, size: int) -> bytes:
         """Return the bytes of a record, which begins at ``place``."""

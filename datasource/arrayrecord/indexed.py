@@ -216,7 +216,15 @@ class IndexedRecords:
             )
             self._slots[slots] = np.where(sound, _SOUND, _ODD)
         if self._count <= _MAX_ADDRESSES and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all():
-            addresses, owners = self.locate(np.arange(self._count))
+            self._keep_addresses()
+
+    def _keep_addresses(self) -> None:
+        """Find the addresses of all records, unless too many have to be put together."""
+        indices = np.arange(self._count)
+        rows = self._rows(indices)
+        crossing = rows[self._places[rows] < 0]
+        if self._crossings.has_room(int(self._sizes[crossing].sum())):
+            addresses, owners = self.locate(indices)
             self._addresses = None if owners else addresses
 
     def _indices(self, slots: Ints) -> Ints:

@@ -58,7 +58,8 @@ MAGIC = b"arrayfeed.index\n"
 HEADER = struct.Struct("<16sQII")
 VERSION = 2
 _ALIGNMENT = 64
-_BLOCK_RECORDS = 1 << 14
+#: Places are followed up so many at a time: the arrays that this takes are not given back to the system in between.
+_BLOCK_RECORDS = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,15 @@ this, a batch of 128 small images took twice as long (``tests/benchmarks``).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..columns import Columns
-from ..deferred import Deferred
+from ..deferred import Deferred, DeferredRun
 from ..distinct import first_places
 from ..features import Leaf
 from ..memory import MAX_WINDOW_BYTES, window
@@ -121,19 +120,17 @@ class KnownRecords:
         nest: Callable[[list[npt.NDArray[Any]]], Columns],
     ) -> list[Deferred] | None:
         """Return what ``read_batches`` does, large columns still to be cut; None where there are none."""
-        # What is stored raw is refused by no leaf. A type that is not in quotes would be made anew each time, in 10 us.
-        large = [cast("Callable[[Ints], npt.NDArray[Any]]", cut) for cut, nbytes in cuts if nbytes]
-        if not large:
-            return None
         row_bytes = sum(nbytes for _, nbytes in cuts)
-        small = [None if nbytes else cut(addresses) for cut, nbytes in cuts]
-        if sum(column is None for column in small) > len(large):
+        if not row_bytes:
             return None
-        batches = []
-        for start, stop in pairwise(bounds):
-            columns = [None if column is None else column[start:stop] for column in small]
-            batches.append(Deferred(columns, large, addresses[start:stop], held, nest, row_bytes * (stop - start)))
-        return batches
+        parts: list[tuple[npt.NDArray[Any] | None, Any]] = []
+        for cut, nbytes in cuts:
+            column = None if nbytes else cut(addresses)
+            if not nbytes and column is None:  # what is stored raw is refused by no leaf, others may be
+                return None
+            parts.append((column, cut if nbytes else None))
+        run = DeferredRun(parts, addresses, held, nest, row_bytes)
+        return [Deferred(run, start, stop) for start, stop in pairwise(bounds)]
 
     def _make_cuts(self, layout: Layout) -> Cuts | None:
         """Return how each leaf is cut out of records of a layout; None if one of them is too long for a window."""
@@ -148,11 +145,11 @@ class KnownRecords:
 
 
 def _cut_raw(leaf: Leaf, field: Field) -> Cut:
-    memory, dtype = window(field.start, field.nbytes), leaf.columns_dtype.newbyteorder("<")
+    memory = window(field.start, field.nbytes)
     lengths = tuple(length for length in leaf.columns_shape if length is not None)
-    assert math.prod(lengths) * dtype.itemsize == field.nbytes  # no layout is learnt where it is not
-    shape = (-1, *lengths)
-    return lambda at: memory[at].view(dtype).reshape(shape)
+    row = np.dtype((leaf.columns_dtype.newbyteorder("<"), lengths))  # with it, view() gives the shape as well
+    assert row.itemsize == field.nbytes  # no layout is learnt where it is not
+    return lambda at: memory[at].view(row)
 
 
 def _cut(leaf: Leaf, field: Field) -> Cut:
