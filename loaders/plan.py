@@ -91,8 +91,8 @@ class BatchPlan:
     def cut(self, start: Cursor, end_epoch: int | None, max_batches: Callable[[], int]) -> Iterator[Run]:
         """Yield the batches from ``start`` to the end of epoch ``end_epoch - 1`` in runs; None goes on for ever.
 
-        The first run is a single batch, so that it is there soon; each further one is twice as long, up to ``max_batches()``:
-        making many small batches at once spares most of the cost of each.
+        The first run is a single batch, so that it is there soon; each further one is four times as long, up to
+        ``max_batches()``: making many small batches at once spares most of the cost of each.
 
         Raises:
           ValueError: Endless epochs that hold no batch.
@@ -106,7 +106,7 @@ class BatchPlan:
                 while position < end:
                     stop = min(end, position + wanted * self.batch_size)
                     yield Run(start.epoch, (*range(position, stop, self.batch_size), stop), stop == gaps[-1][1])
-                    position, wanted = stop, min(2 * wanted, max_batches())
+                    position, wanted = stop, min(4 * wanted, max_batches())
             start = Cursor(start.epoch + 1, 0)
 
     def _end(self, cursor: Cursor) -> int:

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ..distinct import first_places
+from ..distinct import distinct, first_places
 from ..errors import CorruptShardError, DataError
 from ..memory import Extents
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_physical
@@ -147,7 +147,7 @@ class IndexedRecords:
         """
         slots = indices >> self.slot_bits
         if (self._slots[slots] != _SOUND).any():
-            if not self.check(slots[first_places(slots)], open_shard).all():
+            if not self.check(distinct(slots), open_shard).all():
                 return None
         addresses, owners = self.locate(indices)
         sizes = self._sizes[self._rows(indices)]
@@ -165,7 +165,7 @@ class IndexedRecords:
         owners: tuple[object, ...] = ()
         crossing = (addresses < 0).nonzero()[0]  # half the time of np.flatnonzero
         if crossing.size:
-            owners = self._crossings.replace(addresses, crossing.tolist(), lambda: self._sizes[rows[crossing]])
+            owners = self._crossings.replace(addresses, crossing, lambda: self._sizes[rows[crossing]])
         addresses += self._base
         return addresses, owners
 
@@ -262,10 +262,10 @@ class IndexedRecords:
         runs = self._first_runs[numbers] + (records >> self._run_bits[numbers])
         new = ~self._run_is_sound[runs]
         if new.any():
-            wanted, shards = runs[new], numbers[new]
+            wanted = runs[new]
             firsts = first_places(wanted)
-            wanted, shards = wanted[firsts], shards[firsts]
-            for number in shards[first_places(shards)].tolist():
+            wanted, shards = wanted[firsts], numbers[new][firsts]
+            for number in distinct(shards).tolist():
                 here = wanted[shards == number]
                 self._run_is_sound[here] = self._checksums(number, here) == self._index.runs[here]
         sound: npt.NDArray[np.bool_] = self._run_is_sound[runs]
@@ -276,7 +276,7 @@ class IndexedRecords:
         start, stop = run_bounds(shard.index, shard.run, runs - self._first_runs[number])
         offset, array, crc32c = int(self._offsets[number]), self._region.array, self._crc32c
         ranges = zip((start + offset).tolist(), (stop + offset).tolist(), strict=True)
-        return np.fromiter((crc32c(array[here:there]) for here, there in ranges), np.uint32, runs.size)
+        return np.array([crc32c(array[here:there]) for here, there in ranges], np.uint32)
 
     def _check_heads(self, indices: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:
         """Return whether records are plain, as the headers of their chunks say."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..columns import Columns
 from ..deferred import Deferred, DeferredRun
-from ..distinct import first_places
+from ..distinct import distinct
 from ..features import Leaf
 from ..memory import MAX_WINDOW_BYTES, window
 from .layout import Field, Layout
@@ -82,9 +82,7 @@ class KnownRecords:
     def unknown_slots(self, indices: Ints) -> Ints:
         """Return the slots of records of which nothing is known, each once."""
         slots = indices >> self.slot_bits
-        unknown = slots[self._number_of[slots] == 0]
-        distinct: Ints = unknown[first_places(unknown)]
-        return distinct
+        return distinct(slots[self._number_of[slots] == 0])
 
     def find_cuts(self, indices: Ints) -> Cuts | None:
         """Return how records are cut, at least one; None unless all are known and of one layout."""
