@@ -189,16 +189,8 @@ class IndexedRecords:
         return sound
 
     def _check(self, slots: Ints, open_shard: OpenShard) -> None:
-        edges = np.stack([slots << self.slot_bits, np.minimum((slots + 1) << self.slot_bits, self._count) - 1], 1)
-        numbers = np.searchsorted(self._ends, edges, side="right")
-        if self._has_one_run and (numbers[:, 1] - numbers[:, 0] <= 1).all():
-            samples = edges.reshape(-1)  # no more than two runs reach into a slot
-            starts = np.arange(0, samples.size, 2)
-        else:
-            samples = self._indices(slots)
-            starts = np.searchsorted(samples, slots << self.slot_bits)
-            numbers = np.searchsorted(self._ends, samples, side="right")
-        numbers = numbers.reshape(-1)
+        samples, starts = self._samples(slots)
+        numbers = np.searchsorted(self._ends, samples, side="right")
         fits = self._open(numbers, open_shard)
         intact = np.zeros(samples.size, np.bool_)
         intact[fits] = self._check_runs(samples[fits], numbers[fits])
@@ -217,6 +209,19 @@ class IndexedRecords:
             self._slots[slots] = np.where(sound, _SOUND, _ODD)
         if self._count <= _MAX_ADDRESSES and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all():
             self._keep_addresses()
+
+    def _samples(self, slots: Ints) -> tuple[Ints, Ints]:
+        """Return records of slots, among them one of each run that reaches into one, and where those of each slot begin."""
+        first, last = slots << self.slot_bits, np.minimum((slots + 1) << self.slot_bits, self._count) - 1
+        numbers = np.searchsorted(self._ends, first, side="right")
+        if not self._has_one_run or (last >= self._ends[np.minimum(numbers + 1, self._ends.size - 1)]).any():
+            samples = self._indices(slots)  # of three shards, or with runs of several lengths
+            return samples, np.searchsorted(samples, first)
+        # Of one shard no more than two runs reach into a slot, which is as long as they are; where another begins, so do its
+        # own.
+        ends = self._ends[numbers]
+        each = (first, np.minimum(ends - 1, last), np.minimum(ends, last), last) if (ends <= last).any() else (first, last)
+        return np.stack(each, 1).reshape(-1), np.arange(0, len(each) * slots.size, len(each))
 
     def _keep_addresses(self) -> None:
         """Find the addresses of all records, unless too many have to be put together."""
