@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ..distinct import first_places
+from ..distinct import distinct, first_places
 from ..errors import CorruptShardError, DataError
 from ..memory import Extents
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_physical
@@ -24,7 +24,7 @@ from .crossings import Crossings
 from .file import MapFile
 from .mapping import Region
 from .neighbours import run_bounds
-from .plain import find_plain, head_bytes
+from .plain import find_plain, has_one_head, head_bytes
 from .reader import ShardReader
 from .record_index import RecordIndex
 
@@ -47,7 +47,9 @@ class IndexedRecords:
     gives nothing, and the shards' own readers, which can say what is wrong, are asked.
 
     Records are checked by *slots*, ``2**slot_bits`` neighbours of the source: the CRC32C of every run of the index that reaches
-    into the slot, each chunk's header, and that each place follows from where the chunk begins.
+    into the slot, each chunk's header, and that each place follows from where the chunk begins. Where the index says that all
+    chunks have the bits of their headers in common, one is looked at for all: their runs' checksums vouch for the others, and
+    a lie would give other bytes of the same files, as a lie in the checksums themselves does.
 
     Args:
       names: Of the shards' files.
@@ -93,6 +95,8 @@ class IndexedRecords:
         self._alone = np.zeros(self._count, np.bool_)
         self._addresses: Ints | None = None
         self._crc32c = load_crc32c()
+        # Whether one header that was looked at stands for all: None where that is still to be done.
+        self._heads_are_sound = None if index.varies is not None and has_one_head(index.varies, self.size) else False
         # Indexing a memoryview gives a Python int at a third of the price of indexing the array.
         self._slot_of, self._alone_of = self._slots.data, self._alone.data
         self._place_of, self._size_of = self._places.data, self._sizes.data
@@ -125,6 +129,12 @@ class IndexedRecords:
         """Return the bytes of a record in several blocks, which begins at ``place``."""
         return self._crossings.join(place, size)
 
+    @property
+    def varies(self) -> npt.NDArray[np.uint8] | None:
+        """In which bits records differ that were found to be sound, as long as each; None where that is not known."""
+        varies = self._index.varies
+        return None if varies is None or not self._heads_are_sound else varies[varies.size - self.size :]
+
     # -- many -----------------------------------------------------------------------------------------------------
 
     def gather(self, indices: Ints, owner: object, open_shard: OpenShard) -> Extents | None:
@@ -137,8 +147,7 @@ class IndexedRecords:
         """
         slots = indices >> self.slot_bits
         if (self._slots[slots] != _SOUND).any():
-            self.check(slots[first_places(slots)], open_shard)
-            if (self._slots[slots] != _SOUND).any():
+            if not self.check(distinct(slots), open_shard).all():
                 return None
         addresses, owners = self.locate(indices)
         sizes = self._sizes[self._rows(indices)]
@@ -156,7 +165,7 @@ class IndexedRecords:
         owners: tuple[object, ...] = ()
         crossing = (addresses < 0).nonzero()[0]  # half the time of np.flatnonzero
         if crossing.size:
-            owners = self._crossings.replace(addresses, crossing.tolist(), lambda: self._sizes[rows[crossing]])
+            owners = self._crossings.replace(addresses, crossing, lambda: self._sizes[rows[crossing]])
         addresses += self._base
         return addresses, owners
 
@@ -167,39 +176,60 @@ class IndexedRecords:
 
     def members(self, slots: Ints, owner: object, open_shard: OpenShard) -> tuple[Ints, Extents] | None:
         """Return the records of those of ``slots`` that are found to be sound, and where they are; None for none."""
-        self.check(slots, open_shard)
-        indices = self._indices(slots[self._slots[slots] == _SOUND])
+        indices = self._indices(slots[self.check(slots, open_shard)])
         found = self.gather(indices, owner, open_shard) if indices.size else None
         return None if found is None else (indices, found)
 
-    def check(self, slots: Ints, open_shard: OpenShard) -> None:
-        """Find out of ``slots``, once each and ascending, whether they are sound, where that is not known yet."""
-        slots = slots[self._slots[slots] == _UNKNOWN]
-        if not slots.size:
-            return
-        edges = np.stack([slots << self.slot_bits, np.minimum((slots + 1) << self.slot_bits, self._count) - 1], 1)
-        numbers = np.searchsorted(self._ends, edges, side="right")
-        if self._has_one_run and (numbers[:, 1] - numbers[:, 0] <= 1).all():
-            samples = edges.reshape(-1)  # no more than two runs reach into a slot
-            starts = np.arange(0, samples.size, 2)
-        else:
-            samples = self._indices(slots)
-            starts = np.searchsorted(samples, slots << self.slot_bits)
-            numbers = np.searchsorted(self._ends, samples, side="right")
-        numbers = numbers.reshape(-1)
+    def check(self, slots: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:
+        """Find out of ``slots``, once each and ascending, whether they are sound, where that is not known yet; return it."""
+        unknown = slots[self._slots[slots] == _UNKNOWN]
+        if unknown.size:
+            self._check(unknown, open_shard)
+        sound: npt.NDArray[np.bool_] = self._slots[slots] == _SOUND
+        return sound
+
+    def _check(self, slots: Ints, open_shard: OpenShard) -> None:
+        samples, starts = self._samples(slots)
+        numbers = np.searchsorted(self._ends, samples, side="right")
         fits = self._open(numbers, open_shard)
         intact = np.zeros(samples.size, np.bool_)
         intact[fits] = self._check_runs(samples[fits], numbers[fits])
         # A damaged run is looked at again: it is not as the index says, and never will be believed to be.
         self._slots[slots[~np.logical_and.reduceat(fits, starts)]] = _ODD
         slots = slots[np.logical_and.reduceat(intact, starts)]
-        indices = self._indices(slots)
-        sound = np.logical_and.reduceat(
-            self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits)
-        )
-        self._slots[slots] = np.where(sound, _SOUND, _ODD)
+        if self._heads_are_sound is None and slots.size:
+            self._heads_are_sound = bool(self._check_heads(slots[:1] << self.slot_bits, open_shard)[0])
+        if self._heads_are_sound:
+            self._slots[slots] = _SOUND
+        else:
+            indices = self._indices(slots)
+            sound = np.logical_and.reduceat(
+                self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits)
+            )
+            self._slots[slots] = np.where(sound, _SOUND, _ODD)
         if self._count <= _MAX_ADDRESSES and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all():
-            addresses, owners = self.locate(np.arange(self._count))
+            self._keep_addresses()
+
+    def _samples(self, slots: Ints) -> tuple[Ints, Ints]:
+        """Return records of slots, among them one of each run that reaches into one, and where those of each slot begin."""
+        first, last = slots << self.slot_bits, np.minimum((slots + 1) << self.slot_bits, self._count) - 1
+        numbers = np.searchsorted(self._ends, first, side="right")
+        if not self._has_one_run or (last >= self._ends[np.minimum(numbers + 1, self._ends.size - 1)]).any():
+            samples = self._indices(slots)  # of three shards, or with runs of several lengths
+            return samples, np.searchsorted(samples, first)
+        # Of one shard no more than two runs reach into a slot, which is as long as they are; where another begins, so do its
+        # own.
+        ends = self._ends[numbers]
+        each = (first, np.minimum(ends - 1, last), np.minimum(ends, last), last) if (ends <= last).any() else (first, last)
+        return np.stack(each, 1).reshape(-1), np.arange(0, len(each) * slots.size, len(each))
+
+    def _keep_addresses(self) -> None:
+        """Find the addresses of all records, unless too many have to be put together."""
+        indices = np.arange(self._count)
+        rows = self._rows(indices)
+        crossing = rows[self._places[rows] < 0]
+        if self._crossings.has_room(int(self._sizes[crossing].sum())):
+            addresses, owners = self.locate(indices)
             self._addresses = None if owners else addresses
 
     def _indices(self, slots: Ints) -> Ints:
@@ -237,10 +267,10 @@ class IndexedRecords:
         runs = self._first_runs[numbers] + (records >> self._run_bits[numbers])
         new = ~self._run_is_sound[runs]
         if new.any():
-            wanted, shards = runs[new], numbers[new]
+            wanted = runs[new]
             firsts = first_places(wanted)
-            wanted, shards = wanted[firsts], shards[firsts]
-            for number in shards[first_places(shards)].tolist():
+            wanted, shards = wanted[firsts], numbers[new][firsts]
+            for number in distinct(shards).tolist():
                 here = wanted[shards == number]
                 self._run_is_sound[here] = self._checksums(number, here) == self._index.runs[here]
         sound: npt.NDArray[np.bool_] = self._run_is_sound[runs]
@@ -251,7 +281,7 @@ class IndexedRecords:
         start, stop = run_bounds(shard.index, shard.run, runs - self._first_runs[number])
         offset, array, crc32c = int(self._offsets[number]), self._region.array, self._crc32c
         ranges = zip((start + offset).tolist(), (stop + offset).tolist(), strict=True)
-        return np.fromiter((crc32c(array[here:there]) for here, there in ranges), np.uint32, runs.size)
+        return np.array([crc32c(array[here:there]) for here, there in ranges], np.uint32)
 
     def _check_heads(self, indices: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:
         """Return whether records are plain, as the headers of their chunks say."""
