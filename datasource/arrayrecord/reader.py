@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError
+from ..hints import LEAST_BYTES, is_of_use
 from ..memory import Extents
 from .blocks import USABLE_BYTES, to_physical
 from .cache import GroupCache
@@ -77,6 +78,10 @@ class ShardReader:
         """Return the index that was made of this file, if it still fits."""
         if indexed is None:
             return None
+        if indexed.index.num_records and is_of_use():
+            # Else the three places that it is told by are read one after the other, with all that the system reads around them.
+            heads = np.asarray(indexed.index.starts[np.array([0, -2, -1])])
+            self._file.hint(heads, heads + CHUNK_HEADER_BYTES)
         if reason := indexed.mismatch(self._file):
             warnings.warn(
                 f"{self.path}: the record index is not used, {reason}; make it again with `arrayfeed index`",
@@ -119,6 +124,12 @@ class ShardReader:
         if self._checksums is not None and (found := self._crc32c(data)) != self._checksums[record]:
             raise self._explain_crc(record, found)
         return data, address
+
+    def hint(self, records: Ints) -> int:
+        """Let the system read records, at least one, ahead if they are long; see ``hint_memory``."""
+        chunks = records if self.index.record_ends is None else np.unique(self.index.locate(records)[0])
+        starts, stops = self.index.starts[chunks], self.index.starts[chunks + 1]
+        return self._file.hint(starts, stops) if (stops - starts).sum() >= LEAST_BYTES * chunks.size else 0
 
     def offset_of(self, record: int) -> int:
         """Return the byte of the file at which the chunk of record ``0 <= record < num_records`` begins."""

@@ -16,7 +16,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..errors import CorruptShardError
+from ..errors import CorruptShardError, DataError
+from ..hints import foretell, is_of_use
 from ..memory import Extents, copy_bytes, view_bytes
 from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
@@ -206,9 +207,28 @@ class ArrayRecordDataSource(RecordSource):
             places.keep(indices[kept], found[kept])
         return found
 
+    def _will_need(self, indices: Indices) -> int:
+        opened = self._opened
+        if opened is None or not indices.size or not is_of_use():
+            return 0
+        told = 0
+        with suppress(DataError, OSError, ValueError):  # whoever reads these records is told
+            if opened.indexed is not None:
+                told = opened.indexed.hint(indices, partial(self._reader, opened))
+            else:
+                numbers = np.searchsorted(self._end_array, indices, side="right")
+                for number in np.unique(numbers).tolist():
+                    here = indices[numbers == number] + self._first[number]
+                    told += self._reader(opened, number).hint(here)
+        if told:
+            foretell(indices.size)
+        return told
+
     def located(self) -> Located | None:
         opened = self._hold()
         if opened.indexed is not None:
+            if opened.indexed.is_long:  # nowhere in one piece
+                return None
             return LocatedByIndex(opened.indexed, opened, partial(self._reader, opened))
         return LocatedByPlaces(opened.places, opened) if len(opened.places.addresses) else None
 
