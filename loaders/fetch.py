@@ -88,7 +88,7 @@ class Fetcher:
         return not (self.collates or self.makes_chunks or self.chain.batch_maps)
 
     def read_ahead(self, order: Order) -> ReadAhead | None:
-        """Return what tells the source of records to come, in an order of its own; None where it does not want to know."""
+        """Return what tells the source of records to come; None where it does not want to know."""
         will_need = getattr(self._reader.source, "will_need", None)
         return None if will_need is None else ReadAhead(will_need, order)
 

@@ -53,7 +53,7 @@ class RunMaker:
     def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None, *, defers: bool = False) -> None:
         self._fetcher = fetcher
         self._order = copy.copy(order)  # passes that run side by side do not disturb each other
-        self._ahead = fetcher.read_ahead(copy.copy(order))
+        self._ahead = fetcher.read_ahead(self._order)
         self._info = info
         self._defers = defers
         self._max_batches = 1

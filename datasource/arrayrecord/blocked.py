@@ -61,9 +61,7 @@ class BlockedExtents(Extents):
 
     def __getitem__(self, places: slice | npt.NDArray[Any]) -> BlockedExtents:
         part = super().__getitem__(places)
-        return BlockedExtents(
-            part.base, part.offsets, part.sizes, part.span, part.smallest, part.owners, self.firsts[places]
-        )
+        return BlockedExtents(part.base, part.offsets, part.sizes, part.span, part.smallest, part.owners, self.firsts[places])
 
     def tolist(self) -> list[bytes]:
         return [b"".join([view_memory(*piece) for piece in pieces]) for pieces in self._pieces(0, self.sizes)]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError, DataError, ShardNotFoundError
-from ..hints import LEAST_BYTES, hint_file, hint_memory, is_due
+from ..hints import hint_file, hint_memory
 from ..memory import Extents
 from .blocked import LONG_BYTES, BlockedExtents
 from .blocks import BLOCK_HEADER_BYTES, USABLE_BYTES, strip_block_headers, to_logical, to_physical
@@ -137,8 +137,6 @@ class _MappedFile(ShardFile):
         if whole.all():
             return Extents.within(self._array, to_physical(starts), sizes)
         if sizes.min() >= LONG_BYTES:
-            if is_due(starts.size):
-                self.hint(starts, starts + sizes)
             firsts = USABLE_BYTES - starts % USABLE_BYTES
             return BlockedExtents.of(self._array.ctypes.data, to_physical(starts), sizes, firsts, (self._array,))
         # 1.3 % of 800-byte records cross a block boundary; those are put together in a buffer of their own.
@@ -193,8 +191,6 @@ class _PreadFile(ShardFile):
         return hint_file(self._handle, begins, to_physical(stops) - begins)
 
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
-        if starts.size and sizes.sum() >= LEAST_BYTES * sizes.size and is_due(sizes.size):
-            self.hint(starts, starts + sizes)
         return Extents.joined([self.read(*each) for each in zip(starts.tolist(), sizes.tolist(), strict=True)])
 
     def __del__(self) -> None:

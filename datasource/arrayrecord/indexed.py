@@ -227,7 +227,11 @@ class IndexedRecords:
             self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits)
         )
         self._slots[slots] = np.where(sound, _SOUND, _ODD)
-        if self._count <= _MAX_ADDRESSES and not self.is_long and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all():
+        if (
+            self._count <= _MAX_ADDRESSES
+            and not self.is_long
+            and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all()
+        ):
             addresses, owners = self.locate(np.arange(self._count))
             self._addresses = None if owners else addresses
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError
-from ..hints import LEAST_BYTES, is_of_use
+from ..hints import LEAST_BYTES, is_due, is_of_use
 from ..memory import Extents
 from .blocks import USABLE_BYTES, to_physical
 from .cache import GroupCache
@@ -165,6 +165,8 @@ class ShardReader:
         Raises:
           CorruptShardError: A record is damaged; the first of them in the asked order is named.
         """
+        if is_due(records.size):
+            self.hint(records)
         if self.index.record_ends is not None:
             return self._read_many_grouped(records)
         starts, sizes = self.index.starts[records], self.index.decoded_sizes[records]

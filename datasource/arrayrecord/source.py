@@ -22,6 +22,7 @@ from ..memory import Extents, copy_bytes, view_bytes
 from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
 from ..source import Indices
+from .blocked import LONG_BYTES
 from .file import Io
 from .indexed import IndexedRecords
 from .located import Located, LocatedByIndex, LocatedByPlaces
@@ -198,7 +199,7 @@ class ArrayRecordDataSource(RecordSource):
             return self._gather_known(opened, indices, addresses)
         elsewhere = np.flatnonzero(addresses == 0)
         crossings = places.crossings[indices[elsewhere]]
-        if crossings.all():
+        if crossings.all() and places.sizes[indices[elsewhere]].min() < LONG_BYTES:
             found = self._gather_crossing(opened, indices, addresses, elsewhere, crossings)
         else:
             found = self._gather_shards(opened, indices)
