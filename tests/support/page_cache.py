@@ -42,7 +42,7 @@ def resident(path: Path) -> npt.NDArray[np.bool_]:
         address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
     assert _libc.mincore(address, size, told) == 0
     _libc.munmap(address, size)
-    return np.frombuffer(told.raw, np.uint8) & 1 == 1
+    return (np.frombuffer(told.raw, np.uint8) & 1).astype(np.bool_)
 
 
 def wait_for_pages(path: Path, pages: npt.NDArray[np.int64]) -> bool:

@@ -16,9 +16,8 @@ from arrayfeed.datasource.memory import Extents
 BLOCKS = 5
 #: The bytes as they are in the file, whose headers are all 0xFF, and without the headers, of which each is 0 to 250.
 LOGICAL = np.random.default_rng(0).integers(0, 251, BLOCKS * USABLE_BYTES, dtype=np.uint8)
-PHYSICAL = np.full((BLOCKS, BLOCK_BYTES), 0xFF, np.uint8)
-PHYSICAL[:, BLOCK_BYTES - USABLE_BYTES :] = LOGICAL.reshape(BLOCKS, USABLE_BYTES)
-PHYSICAL = PHYSICAL.reshape(-1)
+PHYSICAL = np.full(BLOCKS * BLOCK_BYTES, 0xFF, np.uint8)
+PHYSICAL.reshape(BLOCKS, BLOCK_BYTES)[:, BLOCK_BYTES - USABLE_BYTES :] = LOGICAL.reshape(BLOCKS, USABLE_BYTES)
 TOTAL = LOGICAL.size
 
 #: Places on both sides of every boundary, and anywhere.
