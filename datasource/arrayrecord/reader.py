@@ -73,6 +73,7 @@ class ShardReader:
         self._starts = starts if isinstance(starts, Steps) else starts.data
         self._sizes = self.index.decoded_sizes.data
         self._base = 0 if self._file.mapping is None else self._file.mapping.ctypes.data
+        self._is_long = self._starts[-1] - self._starts[0] >= LEAST_BYTES * max(1, len(self._starts) - 1)
 
     def _believe(self, indexed: IndexedShard | None) -> ShardIndex | None:
         """Return the index that was made of this file, if it still fits."""
@@ -126,10 +127,16 @@ class ShardReader:
         return data, address
 
     def hint(self, records: Ints) -> int:
-        """Let the system read records, at least one, ahead if they are long; see ``hint_memory``."""
+        """Let the system read records, at least one, ahead if chunks are long; see ``hint_memory``."""
+        if not self._is_long:
+            return 0
         chunks = records if self.index.record_ends is None else np.unique(self.index.locate(records)[0])
-        starts, stops = self.index.starts[chunks], self.index.starts[chunks + 1]
-        return self._file.hint(starts, stops) if (stops - starts).sum() >= LEAST_BYTES * chunks.size else 0
+        return self._file.hint(self.index.starts[chunks], self.index.starts[chunks + 1])
+
+    def hint_due(self, records: Ints) -> None:
+        """Do so for records that are read at once now, if that is of use; see ``is_due``."""
+        if self._is_long and is_due(records.size):
+            self.hint(records)
 
     def offset_of(self, record: int) -> int:
         """Return the byte of the file at which the chunk of record ``0 <= record < num_records`` begins."""
@@ -165,8 +172,7 @@ class ShardReader:
         Raises:
           CorruptShardError: A record is damaged; the first of them in the asked order is named.
         """
-        if is_due(records.size):
-            self.hint(records)
+        self.hint_due(records)
         if self.index.record_ends is not None:
             return self._read_many_grouped(records)
         starts, sizes = self.index.starts[records], self.index.decoded_sizes[records]

@@ -163,16 +163,17 @@ class ArrayRecordDataSource(RecordSource):
     def _read_elsewhere(self, opened: OpenShards, index: int) -> bytes | memoryview:
         """Return a record that is not known to be in one piece anywhere."""
         places, indexed, number = opened.places, opened.indexed, bisect_right(self._ends, index)
+        reader, record_number = self._reader(opened, number), index + int(self._first[number])
+        reader.hint_due(np.array([record_number]))
         if indexed is not None:
             place, size = indexed.find(index)
             if place > 0:  # another thread has checked it just now
                 return copy_bytes(place, size)
             if place < 0:
                 return indexed.join(-place, size)
-        reader = self._reader(opened, number)
         if index < len(places.crossing_of) and (start := places.crossing_of[index]):
             return reader.file.read(start, places.size_of[index])  # was checked before
-        record, address = reader.read_one(index + int(self._first[number]))
+        record, address = reader.read_one(record_number)
         if indexed is not None:
             indexed.note_one(index, number, address)
         elif address and index < len(places.address_of):
