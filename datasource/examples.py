@@ -93,6 +93,9 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         where = self.records.located()
         return None if where is None else self._plan.defer_known(where, self._normalise(indices), bounds)
 
+    def _will_need(self, indices: Indices) -> int:
+        return self.records._will_need(indices)
+
     @property
     def fingerprint(self) -> str:
         """That of the records, with the features, the types they are decoded to, and the names of decoders."""

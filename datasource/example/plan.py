@@ -33,6 +33,8 @@ _MAX_LAYOUTS = 64
 _NO_LAYOUT = 255
 #: So few records of one length are parsed: learning or comparing a layout costs as much as parsing a few.
 _FEW = 4
+#: Unless they are this long: to parse one is to copy it, and the batch to put together from parts, in every epoch again.
+_LONG_BYTES = 1 << 14
 #: Records of slots that are compared at a time: their heads, copied, stay in the second-level cache.
 _MOST_COMPARED = 4096
 
@@ -89,7 +91,8 @@ class DecodePlan:
             return [self._decode_each(records, start, stop, locate) for start, stop in pairwise(bounds)]
         numbers = self._number_of[indices]
         if numbers.size and not numbers.min():
-            numbers = self._number_of[indices] = self._match(records)
+            few = _FEW if records.smallest < _LONG_BYTES else 0
+            numbers = self._number_of[indices] = self._match(records, few)
         if numbers.size and numbers.max() < _NO_LAYOUT:
             with suppress(_OneByOne):
                 return self._cut_batches(numbers, records, bounds)
