@@ -10,6 +10,7 @@ from typing import Any
 from .columns import Columns
 from .deferred import Deferred
 from .description import describe
+from .end_to_end import EndToEnd
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
@@ -95,6 +96,13 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
 
     def _will_need(self, indices: Indices) -> int:
         return self.records._will_need(indices)
+
+    def lay_end_to_end(self, indices: Indices) -> EndToEnd | None:
+        """Return the sequences of examples at ``indices``, all within bounds, end to end and not copied: for packing. None where
+        examples are anything but sequences that are stored as they are, or one has to be looked at by itself."""
+        records = self.records.gather(indices)
+        lap(READ)
+        return self._plan.lay_end_to_end(records)
 
     @property
     def fingerprint(self) -> str:

@@ -11,13 +11,13 @@ Addresses are made here alone, from arrays whose bounds were checked, and travel
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "view_bytes", "view_memory", "window"]
+__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "join_bytes", "view_bytes", "view_memory", "window"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -104,6 +104,10 @@ class Extents:
         if smallest < 0 or np.min(starts, initial=0) < 0 or (starts > self.sizes - sizes).any():
             raise IndexError("a part reaches out of its range")
         return Extents(self.base, self.offsets + starts, sizes, self.span, smallest, self.owners)
+
+    def in_one_piece(self) -> Extents:
+        """Return ranges whose bytes follow each other, for those who read memory by themselves: these, or copies."""
+        return self
 
     def compact(self) -> Extents:
         """Return copies of the ranges end to end if they are short and of one size, else the ranges as they are.
@@ -239,3 +243,8 @@ def copy_bytes(address: int, size: int) -> bytes:
     2**32 + 5 bytes it gives 5).
     """
     return _EVERYTHING[address - 1 : address - 1 + size].tobytes()
+
+
+def join_bytes(spans: Iterable[tuple[int, int]], tail: bytes = b"") -> bytearray:
+    """Return copies of memory, each from one address to another, end to end, and ``tail`` behind them; see ``copy_bytes``."""
+    return bytearray().join([*[_EVERYTHING[start - 1 : stop - 1] for start, stop in spans], tail])

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..datasource.columns import StructureError
+from ..datasource.end_to_end import EndToEnd
 from .chunk import Chunk, join, listed
 from .fetch import Fetcher
+from .packed import PackedLater, copied
 from .plan import BatchPlan, Cursor, SpanPlan
 from .regroup import Group, Regrouper
 from .runs import Made
@@ -116,12 +118,16 @@ class Batches:
             raise ValueError(f"all of epoch {epoch} gave no batch, and num_epochs=None would try the next one for ever")
 
     def _assemble(self, group: Group) -> Any:
-        epoch = group.cursor.epoch
+        epoch, pieces = group.cursor.epoch, group.pieces
+        if self._fetcher.lays and self._packing is not None:
+            if all(type(piece.rows) is EndToEnd for piece in pieces) and not self._fetcher.chain.batch_maps:
+                return PackedLater(self._packing, pieces)
+            pieces = [copied(self._packing, piece) for piece in pieces]
         if self._fetcher.collates:
-            batch = self._fetcher.collate(listed(group.pieces), lambda: self._records(epoch, group))
+            batch = self._fetcher.collate(listed(pieces), lambda: self._records(epoch, group))
         else:
             try:
-                batch = join(group.pieces)
+                batch = join(pieces)
             except StructureError as error:
                 self._fetcher.note(error, "", self._records(epoch, group))
                 raise

@@ -46,6 +46,7 @@ class Fetcher:
 
     Attributes:
       is_even: Whether every position gives one row on whatever rank, so that batches are known before they are made.
+      lays: Whether records may be sequences that are only to be laid end to end: ``fetch_run`` finds out.
       makes_chunks: Whether it makes chunks, which somebody has to cut batches from.
     """
 
@@ -65,6 +66,8 @@ class Fetcher:
         self._reader = Reader(source, columns=not chain.takes_examples and collate_fn is None)
         self.is_even = chain.is_even and on_error in ("raise", "substitute")
         self.makes_chunks = not self.is_even or on_error != "raise"
+        lays = chain.only_chains and collate_fn is None and on_error == "raise"
+        self.lays = lays and self._reader.lay_end_to_end is not None
         self._chunker = Chunker(self._reader, chain, on_error=on_error, seed=seed, collates=collate_fn is not None)
 
     def parts(self) -> dict[str, object]:
@@ -75,7 +78,7 @@ class Fetcher:
     @property
     def takes_runs(self) -> bool:
         """Whether several batches are cheaper made in one go."""
-        return self._reader.read_batches is not None
+        return self._reader.read_batches is not None or self.lays
 
     @property
     def collates(self) -> bool:
@@ -139,8 +142,10 @@ class Fetcher:
         """Return the batches or chunks of ``records[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``.
 
         Args:
-          defers: Whether batches may be ``Deferred``.
+          defers: Whether batches may be ``Deferred``, or one chunk of ``EndToEnd`` for all.
         """
+        if self.lays:
+            return self._lay_run(records, bounds, defers)
         assert self._reader.read_batches is not None
         if defers and self._reader.defer_batches is not None and not self.makes_chunks and not self.chain.batch_maps:
             deferred = self._reader.defer_batches(records, bounds)
@@ -155,6 +160,21 @@ class Fetcher:
         if not self.chain.batch_maps:
             return columns
         return [self.finish(batch, records[start:stop].tolist) for batch, (start, stop) in batches]
+
+    def _lay_run(self, records: Indices, bounds: Sequence[int], defers: bool) -> list[Any]:
+        assert self._reader.lay_end_to_end is not None and self.chain.packing is not None
+        laid = self._reader.lay_end_to_end(records)
+        lap_source()
+        if laid is None:
+            raise ValueError("these examples are no sequences, or not as they should be")
+        if defers:
+            return [Chunk(laid, len(records), laid.lengths)]
+        chunks, at = [], 0
+        for start, stop in pairwise(bounds):
+            lengths = laid.lengths[start:stop]
+            chunks.append(Chunk(self.chain.packing.copy(laid, at, at := at + int(lengths.sum())), stop - start, lengths))
+        lap(COLLATE)
+        return chunks
 
     def collate(self, examples: list[Any], records: Callable[[], list[int]]) -> Any:
         """Return a batch of examples; ``records`` tells, where it fails, which they came from."""

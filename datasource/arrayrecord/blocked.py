@@ -66,8 +66,11 @@ class BlockedExtents(Extents):
     def tolist(self) -> list[bytes]:
         return [b"".join([view_memory(*piece) for piece in pieces]) for pieces in self._pieces(0, self.sizes)]
 
+    def in_one_piece(self) -> Extents:
+        return Extents.joined(self.tolist())
+
     def as_buffer(self) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
-        return Extents.joined(self.tolist()).as_buffer()
+        return self.in_one_piece().as_buffer()
 
     def field(self, start: int, dtype: Any, count: int = 1) -> npt.NDArray[Any]:
         dtype = np.dtype(dtype)

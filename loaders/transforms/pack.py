@@ -10,6 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ...datasource.end_to_end import EndToEnd
+from ...datasource.memory import join_bytes
+
 __all__ = ["SEGMENTS", "TOKENS", "Overlong", "Pack", "Strategy", "pack"]
 
 Strategy = Literal["first_fit", "concat"]
@@ -77,15 +80,52 @@ class Pack:
         """Return what ``chain`` gave, which may be of several pieces, as rows; the last one is padded."""
         begins = chained[SEGMENTS]
         rows = -(-len(begins) // self.length)
-        shape = (rows, self.length)
         packed = {name: self._to_rows(name, array, rows) for name, array in chained.items() if name != SEGMENTS}
-        begins = np.concatenate([begins, np.zeros(rows * self.length - len(begins), np.bool_)]).reshape(shape)
-        begins[:, 0] = True
-        columns = np.arange(self.length, dtype=np.int32)
-        valid = (np.arange(rows * self.length) < len(chained[SEGMENTS])).reshape(shape)
-        segments = np.cumsum(begins, axis=1, dtype=np.int32) * valid
-        positions = (columns - np.maximum.accumulate(np.where(begins, columns, 0), axis=1)) * valid
-        return {**packed, SEGMENTS: segments, POSITIONS: positions.astype(np.int32)}
+        return {**packed, **self._number(begins.nonzero()[0], len(begins))}
+
+    def copy(self, laid: EndToEnd, start: int, stop: int) -> Sequences:
+        """Return the elements ``start <= k < stop`` of sequences end to end as ``chain`` does."""
+        if start == stop:
+            return {}
+        chained = {}
+        for name, field in laid.fields.items():
+            chained[name] = np.frombuffer(join_bytes(laid.spans(name, start, stop)), field.dtype).reshape(-1, *field.inner)
+        begins = np.zeros(stop - start, np.bool_)
+        begins[np.array(laid.begins(start, stop), np.int64) - start] = True
+        return {**chained, SEGMENTS: begins}
+
+    def cut_laid(self, pieces: Sequence[tuple[EndToEnd, int, int]]) -> Sequences:
+        """Return what ``cut`` does of elements ``start <= k < stop`` of each of ``pieces``, at least one, each copied once."""
+        size = sum(stop - start for _, start, stop in pieces)
+        rows = -(-size // self.length)
+        packed = {}
+        for name, field in pieces[0][0].fields.items():
+            spans = [span for laid, start, stop in pieces for span in laid.spans(name, start, stop)]
+            missing = (rows * self.length - size, *field.inner)
+            tail = np.full(missing, self._padding(name), field.dtype).tobytes() if missing[0] else b""
+            packed[name] = np.frombuffer(join_bytes(spans, tail), field.dtype).reshape(rows, self.length, *field.inner)
+        begins, at = [], 0
+        for laid, start, stop in pieces:
+            begins += [at - start + begin for begin in laid.begins(start, stop)]
+            at += stop - start
+        return {**packed, **self._number(np.array(begins, np.int64), size)}
+
+    def _number(self, begins: npt.NDArray[np.int64], size: int) -> Sequences:
+        """Return segments and positions of ``size`` tokens end to end, in rows, where sequences begin at ``begins``."""
+        rows = np.arange(0, size, self.length)
+        starts = np.concatenate((begins, rows))
+        starts.sort()
+        starts = starts[np.concatenate((starts[1:] != starts[:-1], starts[:1] >= 0))]  # a row may begin with a sequence
+        lengths = np.concatenate((starts[1:], [size])) - starts
+        counts = np.arange(1, starts.size + 1)
+        counts -= np.repeat(np.searchsorted(starts, rows), np.bincount(starts // self.length))
+        segments = np.repeat(counts.astype(np.int32), lengths)
+        positions = np.arange(size, dtype=np.int32)
+        positions -= np.repeat(starts.astype(np.int32), lengths)
+        missing = rows.size * self.length - size
+        if missing:
+            segments, positions = np.pad(segments, (0, missing)), np.pad(positions, (0, missing))
+        return {SEGMENTS: segments.reshape(-1, self.length), POSITIONS: positions.reshape(-1, self.length)}
 
     def fit(self, sequences: Sequence[Sequences]) -> Sequences:
         """Return sequences in as few rows as first fit needs: each goes, in order, into the first row that has room."""
