@@ -17,12 +17,12 @@ Layout, little-endian; the arrays start at multiples of 64 bytes, and those that
         places       int64, one a record: see ``place_plain``; of a split's files side by side, each from a multiple of 2 MiB on
 
 Where every record of every shard has ``size`` bytes, chunk k begins at ``first + k * stride``: ``alike`` says so, and
-``starts`` and ``sizes`` are left out. There ``varies``, if it is there, is a mask of ``stride`` bytes, compressed by zlib and in
-base64: its bits are set where chunks, headers included, differ; in all others each chunk is like any. Where not ``plain``,
+``starts`` and ``sizes`` are left out. There ``varies``, if it is there, is a mask of ``stride`` bytes, compressed by zlib and
+in base64: its bits are set where chunks, headers included, differ; in all others each chunk is like any. Where not ``plain``,
 records are compressed, and ``places`` is left out. ``crc32c`` covers a shard's parts of all arrays but ``places``, which follow
-from the others; ``signature`` is a digest of the headers of its first chunk, its last and its footer, each of which holds a hash of its chunk: a shard written anew has others, even where
-its records are as long. Version 1 had ``starts``, ``sizes`` and ``checksums`` alone; it is read as well, but the first reads
-take longer.
+from the others; ``signature`` is a digest of the headers of its first chunk, its last and its footer, each of which holds a
+hash of its chunk: a shard written anew has others, even where its records are as long. Version 1 had ``starts``, ``sizes`` and
+``checksums`` alone; it is read as well, but the first reads take longer.
 """
 
 from __future__ import annotations
