@@ -133,14 +133,15 @@ def turn(row: Row, sessions: dict[int, Session], stack: ExitStack, number: int, 
 
 
 def write(results: Path, name: str, content: Mapping[str, Any]) -> None:
-    """Write results as JSON, with the date, the commit and the command."""
+    """Write results as JSON, with the date and the commit; errors name files as they lie in the repository."""
     commit = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
     results.mkdir(parents=True, exist_ok=True)
     head = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit.stdout.strip(), "machine": describe_machine()}
     partial = results / f"{name}.json.part"
-    partial.write_text(json.dumps({**head, **content}, indent=1) + "\n")
+    text = json.dumps({**head, **content}, indent=1).replace(f"{ROOT}/", "")
+    partial.write_text(text + "\n")
     partial.rename(results / f"{name}.json")
 
 

@@ -30,6 +30,7 @@ class Workload:
     Attributes:
       fields: The fields that a peer must deliver and that are checked, each with its dtype.
       shards: How many files peers write it to, where they choose.
+      note: What a reader of its table has to know.
       cold: Whether the files are dropped from the page cache before each epoch.
     """
 
@@ -42,6 +43,7 @@ class Workload:
     pad: int | None = None
     shards: int = 4
     cold: bool = False
+    note: str = ""
 
 
 def make(key: str, into: Path, count: int | None = None) -> Path:
@@ -182,7 +184,15 @@ _LIST = [
         "c", "224 x 224 JPEG, random crop and flip, to float32, batches of 64", 2_048, 64, _photographs, {"label": "int64"}
     ),
     Workload(
-        "d", "documents packed into windows of 2,048 tokens, batches of 8", 20_000, 8, _documents, {"tokens": "int32"}, pad=0
+        "d",
+        "documents packed into windows of 2,048 tokens, batches of 8",
+        20_000,
+        8,
+        _documents,
+        {"tokens": "int32"},
+        pad=0,
+        note="Hugging Face, LitData, MosaicML read windows that were packed once, before they were written, and shuffle these; "
+        "arrayfeed (windows written) does as they do. The others pack while they load, each epoch anew.",
     ),
     Workload("e", "17 mixed columns, batches of 256", 50_000, 256, _table, _COLUMNS),
     Workload("f", "records of 100 kB, not in the page cache, batches of 32", 2_000, 32, _sized(100_000), _BLOBS, cold=True),

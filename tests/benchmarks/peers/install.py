@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -87,7 +88,7 @@ def _reason(lines: list[str]) -> str:
     for part in ("fatal error:", "Error: ", "ERROR:", ""):
         of_the_kind = [line.strip() for line in lines if part in line and line.strip()]
         if of_the_kind:
-            return of_the_kind[-1]
+            return re.sub(r"https?://\S+", "(an index)", of_the_kind[-1])  # reports are published, an index may be private
     return "pip said nothing"
 
 

@@ -53,6 +53,7 @@ _VARIABLES = {
 }
 #: Configurations that differ from another one in these workloads only, and would be the same row twice in others.
 ONLY = {
+    ("arrayfeed", "windows written"): "d",
     ("webdataset", "in process"): "bc",
     ("mosaic", "in process"): "bc",
     ("spdl", "tuned, OpenCV"): "bc",

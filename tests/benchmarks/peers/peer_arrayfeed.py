@@ -1,8 +1,11 @@
-"""arrayfeed itself, over the ArrayRecord directory that it wrote: in process, and with workers."""
+"""arrayfeed itself, over the ArrayRecord directory that it wrote: in process, and with workers.
+
+Documents are packed while they are loaded, in an order that every epoch shuffles anew. Some peers read windows that were packed
+once, before they were written: "windows written" does as they do.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,10 @@ import numpy as np
 
 import arrayfeed
 
+from . import records
+
 NAME = "arrayfeed"
-CONFIGS: dict[str, dict[str, Any]] = {"default": {}, "workers": {}}
+CONFIGS: dict[str, dict[str, Any]] = {"default": {}, "workers": {}, "windows written": {}}
 WORKLOADS = set("abcdef")
 SKIPPED: dict[str, str] = {}
 CROP = 200
@@ -25,7 +30,13 @@ def version() -> str:
 
 
 def prepare(workload: str, data: Path, into: Path) -> None:
-    """Nothing to write: ``data/arrayfeed`` is there, and other peers read it, too."""
+    """Write windows of tokens; all else is there: ``data/arrayfeed``, which other peers read, too."""
+    if workload == "d":
+        shape = (records.window(data),)
+        features = {"tokens": arrayfeed.features.Tensor(shape=shape, dtype=np.int32, encoding="bytes")}
+        with arrayfeed.DatasetWriter(into / "windows", features, name="windows", codec="none", shard_records=2_000) as writer:
+            for window in records.windows(data):
+                writer.write({"tokens": window})
 
 
 def augment(example: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
@@ -57,7 +68,7 @@ class Feed:
 
 
 def open(workload: str, data: Path, prepared: Path, config: str, *, batch_size: int, workers: int, seed: int) -> Feed:
-    source = arrayfeed.open(data / "arrayfeed", split="train")
+    source = arrayfeed.open(prepared / "windows" if config == "windows written" else data / "arrayfeed", split="train")
     options: dict[str, Any] = {"batch_size": batch_size, "shuffle": True, "seed": seed}
     if config == "workers":
         options["num_workers"] = workers
@@ -65,8 +76,8 @@ def open(workload: str, data: Path, prepared: Path, config: str, *, batch_size: 
         options["prefetch_factor"] = 0
     if workload == "c":
         options["transforms"] = arrayfeed.RandomMap(augment)
-    if workload == "d":
-        options["transforms"] = arrayfeed.pack(json.loads((data / "meta.json").read_text())["window"], strategy="concat")
+    if workload == "d" and config != "windows written":
+        options["transforms"] = arrayfeed.pack(records.window(data), strategy="concat")
     return Feed(source, options)
 
 

@@ -112,6 +112,8 @@ def _table(workload: Mapping[str, Any]) -> str:
     resident = [each["epoch"]["resident"] for row in workload["rows"] for each in row["rounds"] if "epoch" in each]
     if workload["meta"]["cold"] and resident:
         note += f" Of the files' pages, at most {max(resident):.1%} were in the page cache when an epoch began."
+    if about := WORKLOADS[workload["workload"]].note:
+        note += f" {about}"
     if ours is not None:
         note += f" *Ours* is arrayfeed ({ours['config']})."
     header = [

@@ -57,9 +57,10 @@ def rates(row: Row, what: str = "epoch") -> list[float]:
     return [each[what]["rate"] for each in row.get("rounds", ()) if what in each and each["round"] > 0]
 
 
-def pair_ratios(ours: Row, theirs: Row, what: str = "epoch") -> list[float]:
-    """Return how many times faster ``ours`` was, in each round that has both."""
-    by_round = [{each["round"]: each[what]["rate"] for each in row["rounds"] if what in each} for row in (ours, theirs)]
+def pair_ratios(ours: Row, theirs: Row, what: str = "epoch", their_what: str | None = None) -> list[float]:
+    """Return how many times faster ``ours`` was, in each round that has both; ``their_what`` where not the same is compared."""
+    kinds = ((ours, what), (theirs, their_what or what))
+    by_round = [{each["round"]: each[kind]["rate"] for each in row["rounds"] if kind in each} for row, kind in kinds]
     return [by_round[0][number] / by_round[1][number] for number in by_round[0] if number > 0 and number in by_round[1]]
 
 

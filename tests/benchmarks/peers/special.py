@@ -18,7 +18,7 @@ from typing import Any
 from .compare import parse, write
 from .data import make
 from .directory import write_directory
-from .machine import OVER_SHARDS, PEERS, describe_peer, interpreter, prepared_folder
+from .machine import ONLY, OVER_SHARDS, PEERS, describe_peer, interpreter, prepared_folder
 from .session import PeerError, Session
 
 __all__ = ["PARTS", "main"]
@@ -73,7 +73,8 @@ def startup(options: Settings, peers: list[str]) -> dict[str, Any]:
     for peer in peers:
         about = describe_peer(peer, options.cache)
         if "a" in about.get("workloads", ()):
-            for config in about["configs"] if peer == "arrayfeed" else about["configs"][:1]:
+            ours = [config for config in about["configs"] if "a" in ONLY.get((peer, config), "a")]
+            for config in ours if peer == "arrayfeed" else ours[:1]:
                 cases.append(Case(peer, config, small, options, name=about["name"], shards=4))
                 if peer in OVER_SHARDS and peer != "numpy":
                     cases.append(Case(peer, config, many, options, name=about["name"], shards=1000))

@@ -23,7 +23,8 @@ def start(peer: str, data: Path, cache: Path, config: str = "default") -> Sessio
 
 
 @pytest.mark.parametrize(
-    ("key", "config"), [*((key, "default") for key in WORKLOADS), ("a", "workers"), ("c", "workers"), ("d", "workers")]
+    ("key", "config"),
+    [*((key, "default") for key in WORKLOADS), ("a", "workers"), ("c", "workers"), ("d", "workers"), ("d", "windows written")],
 )
 def test_an_epoch_of_ours_holds_every_record_of_the_arrays_once(tmp_path: Path, key: str, config: str) -> None:
     """In every workload, what the loader delivers has the checksum of the arrays that were written, and times are told."""
