@@ -70,7 +70,9 @@ class Crossings:
 
     def _add(self, addresses: Ints, rows: Ints, sizes: Ints) -> tuple[object, ...]:
         places = addresses[rows]
-        copies = self._join_alike(-places, int(sizes[0])) if (sizes == sizes[0]).all() and 0 < sizes[0] <= _SHORT_BYTES else None
+        copies = (
+            self._join_alike(-places, int(sizes[0])) if (sizes == sizes[0]).all() and 0 < sizes[0] <= _SHORT_BYTES else None
+        )
         if copies is None:
             ranges = zip(places.tolist(), sizes.tolist(), strict=True)
             copies = Extents.joined([self.join(-place, size) for place, size in ranges])

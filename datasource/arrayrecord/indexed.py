@@ -24,8 +24,8 @@ from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, USABLE_BYTES, to_physical
 from .crc import load_crc32c
 from .crossings import Crossings
 from .file import MapFile
+from .following import places_follow
 from .mapping import Region
-from .neighbours import run_bounds
 from .plain import find_plain, has_one_head, head_bytes
 from .reader import ShardReader
 from .record_index import RecordIndex
@@ -77,7 +77,6 @@ class IndexedRecords:
         self._index = index
         self._places = index.places
         self._sizes = index.sizes
-        self._shards = [shard for name in names if (shard := index.lookup(name)) is not None]  # all are there: they were found
         self._numbers, self._first_rows, self._first_runs = found.T
         self._row_offsets = firsts + self._first_rows
         same = (self._row_offsets == self._row_offsets[0]).all()
@@ -85,7 +84,8 @@ class IndexedRecords:
         self._row_offset: int | None = int(self._row_offsets[0]) if same else None
         self._ends = ends
         self._count = int(ends[-1])
-        self._run_bits = np.array([shard.run.bit_length() - 1 for shard in self._shards], np.int64)
+        self._run_bits = index.run_bits[self._numbers]
+        self._counts = index.counts[self._numbers]
         self.size = -1 if index.alike is None else index.alike[2]
         self.slot_bits = int(self._run_bits[0])
         self.is_long = sum(index.file_bytes) >= LONG_BYTES * max(1, self._sizes.size)
@@ -281,16 +281,21 @@ class IndexedRecords:
 
     def _open(self, numbers: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:
         """Open shards that are not open yet; return for each of ``numbers`` whether that was possible and the index fits it."""
-        for number in np.flatnonzero(np.bincount(numbers, minlength=self._ends.size)).tolist():
-            if not self._fits[number]:
-                try:
-                    reader = open_shard(number)
-                except DataError:
-                    continue  # only a neighbour may have been asked for; whoever asks for a record of this shard is told
-                mapping = reader.file.mapping
-                address = 0 if mapping is None else mapping.ctypes.data
-                in_place = address == self._base + int(self._offsets[number])
-                self._fits[number] = 1 if in_place and reader.is_indexed and self._shards[number].places_follow() else -1
+        wanted = distinct(numbers)
+        opened = []
+        for number in wanted[self._fits[wanted] == 0].tolist():
+            try:
+                reader = open_shard(number)
+            except DataError:
+                continue  # only a neighbour may have been asked for; whoever asks for a record of this shard is told
+            mapping = reader.file.mapping
+            address = 0 if mapping is None else mapping.ctypes.data
+            self._fits[number] = -1
+            if reader.is_indexed and address == self._base + int(self._offsets[number]):
+                opened.append(number)
+        if opened:
+            follow = places_follow(self._index, self._numbers[opened])
+            self._fits[opened] = np.where(follow, 1, -1)
         fits: npt.NDArray[np.bool_] = self._fits[numbers] > 0
         return fits
 
@@ -302,18 +307,19 @@ class IndexedRecords:
         if new.any():
             wanted = runs[new]
             firsts = first_places(wanted)
-            wanted, shards = wanted[firsts], numbers[new][firsts]
-            for number in distinct(shards).tolist():
-                here = wanted[shards == number]
-                self._run_is_sound[here] = self._checksums(number, here) == self._index.runs[here]
+            wanted = wanted[firsts]
+            self._run_is_sound[wanted] = self._checksums(wanted, numbers[new][firsts]) == self._index.runs[wanted]
         sound: npt.NDArray[np.bool_] = self._run_is_sound[runs]
         return sound
 
-    def _checksums(self, number: int, runs: Ints) -> npt.NDArray[np.uint32]:
-        shard = self._shards[number]
-        start, stop = run_bounds(shard.index, shard.run, runs - self._first_runs[number])
-        offset, array, crc32c = int(self._offsets[number]), self._region.array, self._crc32c
-        ranges = zip((start + offset).tolist(), (stop + offset).tolist(), strict=True)
+    def _checksums(self, runs: Ints, numbers: Ints) -> npt.NDArray[np.uint32]:
+        """Return the CRC32C of runs, each in the shard of its number."""
+        bits, rows, shards = self._run_bits[numbers], self._first_rows[numbers], self._numbers[numbers]
+        first = (runs - self._first_runs[numbers]) << bits
+        bounds = first, np.minimum(first + (1 << bits), self._counts[numbers])
+        start, stop = (to_physical(self._index.starts_of(rows, shards, bound)) + self._offsets[numbers] for bound in bounds)
+        array, crc32c = self._region.array, self._crc32c
+        ranges = zip(start.tolist(), stop.tolist(), strict=True)
         return np.array([crc32c(array[here:there]) for here, there in ranges], np.uint32)
 
     def _check_heads(self, indices: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:

@@ -43,14 +43,14 @@ def head_bytes(sizes: Ints) -> Ints:
     return PLAIN_HEAD.size + 1 + np.searchsorted(_VARINT_STEPS, sizes, side="right")
 
 
-def place_plain(starts: Ints, stops: Ints, sizes: Ints, offset: int = 0) -> Ints:
+def place_plain(starts: Ints, stops: Ints, sizes: Ints, offset: Ints | int = 0) -> Ints:
     """Return where in its file each record begins, or minus that for one that crosses a block's boundary and so is nowhere in
     one piece; 0 for one that cannot be plain, because its chunk has another length.
 
     Args:
       starts, stops: Logical positions at which its chunk begins and ends.
       sizes: Bytes of the record.
-      offset: Where the file begins among others that lie side by side.
+      offset: Where the file, or each one's, begins among others that lie side by side.
     """
     begins = starts + head_bytes(sizes if sizes.strides[0] else sizes[:1])  # of one size: the same for all
     blocks = begins // USABLE_BYTES + 1  # a remainder takes NumPy 4 times as long, and this is most of opening a shard

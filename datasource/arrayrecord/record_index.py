@@ -17,12 +17,12 @@ Layout, little-endian; the arrays start at multiples of 64 bytes, and those that
         places       int64, one a record: see ``place_plain``; of a split's files side by side, each from a multiple of 2 MiB on
 
 Where every record of every shard has ``size`` bytes, chunk k begins at ``first + k * stride``: ``alike`` says so, and
-``starts`` and ``sizes`` are left out, and ``varies``, if it is there, is in base64 and zlib's format one chunk's length of
-bytes: a bit is set in it where chunks, headers included, differ; in all other bits each is like any. Where not ``plain``, records are compressed, and ``places`` is left out. ``crc32c``
-covers a shard's parts of all arrays but ``places``, which follow from the others; ``signature`` is a digest of the headers of
-its first chunk, its last and its footer, each of which holds a hash of its chunk: a shard written anew has others, even where
-its records are as long. Version 1 had ``starts``, ``sizes`` and ``checksums`` alone; it is read as well, but the first reads
-take longer.
+``starts`` and ``sizes`` are left out. There ``varies``, if it is there, is a mask of ``stride`` bytes, compressed by zlib and
+in base64: its bits are set where chunks, headers included, differ; in all others each chunk is like any. Where not ``plain``,
+records are compressed, and ``places`` is left out. ``crc32c`` covers a shard's parts of all arrays but ``places``, which follow
+from the others; ``signature`` is a digest of the headers of its first chunk, its last and its footer, each of which holds a
+hash of its chunk: a shard written anew has others, even where its records are as long. Version 1 had ``starts``, ``sizes`` and
+``checksums`` alone; it is read as well, but the first reads take longer.
 """
 
 from __future__ import annotations
@@ -180,6 +180,39 @@ class RecordIndex:
         """The size of each shard's file."""
         return [shard["bytes"] for shard in self._shards]
 
+    @property
+    def firsts(self) -> Ints:
+        """The first record of each shard, among those of all."""
+        return np.array(self._firsts[:-1], np.int64)
+
+    @property
+    def first_bytes(self) -> Ints:
+        """Where each shard's file begins among all, side by side."""
+        return np.array(self._first_bytes[:-1], np.int64)
+
+    @property
+    def counts(self) -> Ints:
+        """The records of each shard."""
+        return np.array([shard["records"] for shard in self._shards], np.int64)
+
+    @property
+    def run_bits(self) -> Ints:
+        """How many neighbours of each shard share a checksum, as a power of two."""
+        return np.array([shard["run"].bit_length() - 1 for shard in self._shards], np.int64)
+
+    def starts_of(self, rows: Ints, shards: Ints, records: Ints) -> Ints:
+        """Return where in their files chunks begin, as logical positions.
+
+        Args:
+          rows: The first record of each one's shard among those of all.
+          shards, records: Each one's shard, and its number there: that of its records is the footer's.
+        """
+        if self.alike is not None:
+            return self.alike[0] + records * self.alike[1]
+        assert self.starts is not None
+        starts: Ints = self.starts[rows + shards + records]
+        return starts
+
     def find(self, name: str) -> tuple[int, int, int]:
         """Return the number of the shard of that file name, its first record and its first run; raise KeyError for another."""
         number = self._number_of[name]
@@ -188,8 +221,10 @@ class RecordIndex:
     def lookup(self, name: str) -> IndexedShard | None:
         """Return what is known of the shard of that file name, or None."""
         number = self._number_of.get(name)
-        if number is None:
-            return None
+        return None if number is None else self.shard(number)
+
+    def shard(self, number: int) -> IndexedShard:
+        """Return what is known of a shard."""
         first, last = self._firsts[number : number + 2]
         starts: Ints | Steps
         if self.alike is not None:
@@ -199,7 +234,7 @@ class RecordIndex:
             starts = self.starts[first + number : last + number + 1]
         shard = self._shards[number]
         return IndexedShard(
-            name,
+            shard["name"],
             ShardIndex(starts, self.sizes[first:last], None, last - first),
             self.checksums[first:last],
             shard["run"],

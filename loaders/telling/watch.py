@@ -67,9 +67,7 @@ class Watch:
         """Count time spent turning batches into what the consumer wants."""
         self._convert_ns += spent_ns
 
-    def delivered(
-        self, records: int, asked: float | None, previous: float | None, began: float | None = None
-    ) -> float:
+    def delivered(self, records: int, asked: float | None, previous: float | None, began: float | None = None) -> float:
         """Count a batch that was waited for from ``asked`` until now; return now.
 
         Args:
