@@ -94,6 +94,10 @@ class Extents:
         """Return ``whole``, which was merged from ``parts``, as ranges of this kind: one of the parts has it."""
         return whole
 
+    def whole(self) -> Extents:
+        """Return the ranges, each in one piece, for who looks at addresses: other kinds of ranges are interrupted."""
+        return self
+
     def inner(self, starts: Ints | int, sizes: Ints) -> Extents:
         """Return a part of each range.
 
