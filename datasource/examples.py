@@ -82,7 +82,8 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         where = self.records.located()
         if where is not None and (known := self._plan.decode_known(where, indices, bounds)) is not None:
             return known
-        records = self.records.gather(indices)
+        gather = self.records.gather_in_place if self._plan.is_columnar else self.records.gather
+        records = gather(indices)
         lap(READ)
         batches = self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
         if where is not None:

@@ -94,6 +94,10 @@ class Extents:
         """Return ``whole``, which was merged from ``parts``, as ranges of this kind: one of the parts has it."""
         return whole
 
+    def whole(self) -> Extents:
+        """Return the ranges, each in one piece, for who looks at addresses: other kinds of ranges are interrupted."""
+        return self
+
     def inner(self, starts: Ints | int, sizes: Ints) -> Extents:
         """Return a part of each range.
 
@@ -104,10 +108,6 @@ class Extents:
         if smallest < 0 or np.min(starts, initial=0) < 0 or (starts > self.sizes - sizes).any():
             raise IndexError("a part reaches out of its range")
         return Extents(self.base, self.offsets + starts, sizes, self.span, smallest, self.owners)
-
-    def in_one_piece(self) -> Extents:
-        """Return ranges whose bytes follow each other, for those who read memory by themselves: these, or copies."""
-        return self
 
     def compact(self) -> Extents:
         """Return copies of the ranges end to end if they are short and of one size, else the ranges as they are.

@@ -54,6 +54,12 @@ class BlockedExtents(Extents):
                 firsts[places] = extents.firsts
         return BlockedExtents(whole.base, whole.offsets, whole.sizes, whole.span, whole.smallest, whole.owners, firsts)
 
+    def whole(self) -> Extents:
+        ends = np.cumsum(self.sizes)
+        joined = np.empty(int(ends[-1]) if ends.size else 0, np.uint8)
+        self._copy(0, self.sizes, joined.ctypes.data + ends - self.sizes)
+        return Extents.within(joined, ends - self.sizes, self.sizes)
+
     def inner(self, starts: Ints | int, sizes: Ints) -> BlockedExtents:
         part = super().inner(starts, sizes)
         offsets, firsts = self._from(starts)
@@ -66,11 +72,8 @@ class BlockedExtents(Extents):
     def tolist(self) -> list[bytes]:
         return [b"".join([view_memory(*piece) for piece in pieces]) for pieces in self._pieces(0, self.sizes)]
 
-    def in_one_piece(self) -> Extents:
-        return Extents.joined(self.tolist())
-
     def as_buffer(self) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
-        return self.in_one_piece().as_buffer()
+        return self.whole().as_buffer()
 
     def field(self, start: int, dtype: Any, count: int = 1) -> npt.NDArray[Any]:
         dtype = np.dtype(dtype)
@@ -89,13 +92,16 @@ class BlockedExtents(Extents):
                 return whole.field(0, dtype, count)
             found[here] = whole[here].field(0, np.uint8, width)
         broken = self if rows.size == len(found) else self[rows]
-        targets = (rows * width + found.ctypes.data).tolist()
-        for target, pieces in zip(targets, broken._pieces(start, np.full(rows.size, width)), strict=True):
+        broken._copy(start, np.full(rows.size, width), rows * width + found.ctypes.data)
+        fields: npt.NDArray[Any] = found.view(dtype).reshape(-1, count)
+        return fields
+
+    def _copy(self, start: int, sizes: Ints, targets: Ints) -> None:
+        """Copy the ``sizes`` bytes from ``start`` on of each range to an address."""
+        for target, pieces in zip(targets.tolist(), self._pieces(start, sizes), strict=True):
             for address, size in pieces:
                 memmove(target, address, size)  # without the GIL
                 target += size
-        fields: npt.NDArray[Any] = found.view(dtype).reshape(-1, count)
-        return fields
 
     def _from(self, starts: Ints | int) -> tuple[Ints, Ints]:
         """Return offsets of places in the ranges, and how many bytes there are from there to the next header."""

@@ -181,11 +181,14 @@ class ArrayRecordDataSource(RecordSource):
         return record
 
     def gather(self, indices: Indices) -> Extents:
-        """Return the records at ``indices``, all within bounds, where they lie in memory.
+        """Return the records at ``indices``, all within bounds, where they lie in memory, each in one piece.
 
         What decoders build on: a field that lies at the same place in many records is gathered from there in one call,
         without making a ``bytes`` of any record. Uncompressed records are ranges of the mapped files themselves.
         """
+        return self.gather_in_place(indices).whole()
+
+    def gather_in_place(self, indices: Indices) -> Extents:
         opened = self._hold()
         if not indices.size:
             return Extents.joined([])

@@ -45,7 +45,6 @@ class RawSequences:
 
     def lay(self, records: Extents) -> EndToEnd | None:
         """Return all sequences of some records; None where a record is of no known make, or at fault."""
-        records = records.in_one_piece()
         parts, odd = self._varied.find(records)
         if odd.size or not parts:
             return None

@@ -77,7 +77,6 @@ class VariedDecoder:
         """
         if (not self._left and not self._makes) or any(start == stop for start, stop in pairwise(bounds)):
             return None
-        records = records.in_one_piece()
         parts, odd = self.find(records)
         if 2 * odd.size > len(records):
             return None

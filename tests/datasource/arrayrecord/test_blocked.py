@@ -44,6 +44,8 @@ def test_headers_are_left_out(chosen: list[tuple[int, int]]) -> None:
     assert extents[::-1].tolist() == expected[::-1]
     assert extents[np.arange(len(expected)) % 2 == 0].tolist() == expected[::2]
     assert extents.compact().tolist() == expected
+    whole = extents.whole()
+    assert type(whole) is Extents and whole.tolist() == expected
     buffer, at, lengths = extents.as_buffer()
     assert [buffer[a : a + n].tobytes() for a, n in zip(at, lengths, strict=True)] == expected
     assert extents.span <= PHYSICAL.size
