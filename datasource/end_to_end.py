@@ -52,12 +52,14 @@ class EndToEnd:
         self.fields = fields
         self.lengths = lengths
         self._held = held
-        kept = lengths > 0
-        ends = np.cumsum(lengths[kept])
+        kept: Any = slice(None) if lengths.all() else lengths > 0
+        lengths = lengths[kept]
+        ends = np.cumsum(lengths)
+        self._begins = ends - lengths
         # Lists: a batch is cut with a few bisections and slices, which arrays take ten times as long for.
         self._ends: list[int] = ends.tolist()
         self._spans = {
-            name: list(zip((at := field.starts[kept]).tolist(), (at + lengths[kept] * field.nbytes).tolist(), strict=True))
+            name: list(zip((at := field.starts[kept]).tolist(), (at + lengths * field.nbytes).tolist(), strict=True))
             for name, field in fields.items()
         }
 
@@ -80,7 +82,7 @@ class EndToEnd:
         spans[0] = begin + (start - (self._ends[first - 1] if first else 0)) * nbytes, end
         return spans
 
-    def begins(self, start: int, stop: int) -> list[int]:
+    def begins(self, start: int, stop: int) -> Ints:
         """Return which of the elements ``start <= k < stop`` are the first of a sequence, ascending."""
-        begins = self._ends[bisect_left(self._ends, start) : bisect_left(self._ends, stop)]
-        return [0, *begins] if start == 0 else begins
+        first, last = self._begins.searchsorted((start, stop))
+        return self._begins[first:last]

@@ -99,7 +99,7 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         return self.records._will_need(indices)
 
     def lay_end_to_end(self, indices: Indices) -> EndToEnd | None:
-        """Return the sequences of examples at ``indices``, all within bounds, end to end and not copied: for packing. None where
+        """Return the sequences of examples at ``indices``, all within bounds, end to end, not copied, for packing; None where
         examples are anything but sequences that are stored as they are, or one has to be looked at by itself."""
         records = self.records.gather(indices)
         lap(READ)

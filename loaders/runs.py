@@ -86,7 +86,7 @@ class RunMaker:
         sizes = [count_bytes(batches[k]) for k in {0, len(batches) - 1}] if batches else [0]
         if batches and self._fetcher.takes_runs:
             # Of deferred batches only the addresses are there: the longer the run, the less its some 30 array operations cost.
-            is_deferred = type(batches[-1]) is Deferred or self._defers and self._fetcher.lays
+            is_deferred = type(batches[-1]) is Deferred or (self._defers and self._fetcher.lays)
             most = _RUN_BATCHES if is_deferred else _RUN_BYTES // max(1, *sizes)
             self._max_batches = max(1, min(_RUN_BATCHES, most))
         worker = 0 if self._info is None else self._info.id

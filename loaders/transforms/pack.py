@@ -17,6 +17,7 @@ __all__ = ["SEGMENTS", "TOKENS", "Overlong", "Pack", "Strategy", "pack"]
 
 Strategy = Literal["first_fit", "concat"]
 Overlong = Literal["raise", "truncate", "split", "drop"]
+Ints = npt.NDArray[np.int64]
 Sequences = dict[str, npt.NDArray[Any]]
 
 #: What a packed row has besides the fields of its examples; and what the field of a bare sequence is called.
@@ -81,7 +82,27 @@ class Pack:
         begins = chained[SEGMENTS]
         rows = -(-len(begins) // self.length)
         packed = {name: self._to_rows(name, array, rows) for name, array in chained.items() if name != SEGMENTS}
-        return {**packed, **self._number(begins.nonzero()[0], len(begins))}
+        return {**packed, **self.number(begins.nonzero()[0], len(begins))}
+
+    def number(self, begins: Ints, size: int) -> Sequences:
+        """Return segments and positions of ``size`` tokens end to end, in rows, where sequences begin at ``begins``."""
+        rows = np.arange(0, size, self.length)
+        starts = np.concatenate((begins, rows))
+        starts.sort()
+        is_first = np.ones(starts.size, np.bool_)  # a sequence may begin where a row does
+        np.not_equal(starts[1:], starts[:-1], out=is_first[1:])
+        starts = starts[is_first]
+        lengths = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+        lengths[-1:] = size - starts[-1:]
+        numbers = np.arange(1, starts.size + 1) - starts.searchsorted(rows)[starts // self.length]
+        segments = numbers.astype(np.int32).repeat(lengths)
+        positions = np.arange(size, dtype=np.int32)
+        positions -= starts.astype(np.int32).repeat(lengths)
+        if missing := -size % self.length:
+            padding = np.zeros(missing, np.int32)
+            segments, positions = np.concatenate((segments, padding)), np.concatenate((positions, padding))
+        return {SEGMENTS: segments.reshape(-1, self.length), POSITIONS: positions.reshape(-1, self.length)}
 
     def copy(self, laid: EndToEnd, start: int, stop: int) -> Sequences:
         """Return the elements ``start <= k < stop`` of sequences end to end as ``chain`` does."""
@@ -91,41 +112,18 @@ class Pack:
         for name, field in laid.fields.items():
             chained[name] = np.frombuffer(join_bytes(laid.spans(name, start, stop)), field.dtype).reshape(-1, *field.inner)
         begins = np.zeros(stop - start, np.bool_)
-        begins[np.array(laid.begins(start, stop), np.int64) - start] = True
+        begins[laid.begins(start, stop) - start] = True
         return {**chained, SEGMENTS: begins}
 
-    def cut_laid(self, pieces: Sequence[tuple[EndToEnd, int, int]]) -> Sequences:
-        """Return what ``cut`` does of elements ``start <= k < stop`` of each of ``pieces``, at least one, each copied once."""
-        size = sum(stop - start for _, start, stop in pieces)
-        rows = -(-size // self.length)
+    def copy_rows(self, pieces: Sequence[tuple[EndToEnd, int, int]], size: int) -> Sequences:
+        """Return the ``size`` elements ``start <= k < stop`` of each of ``pieces``, at least one, as rows, each copied once."""
+        missing = -size % self.length
         packed = {}
         for name, field in pieces[0][0].fields.items():
             spans = [span for laid, start, stop in pieces for span in laid.spans(name, start, stop)]
-            missing = (rows * self.length - size, *field.inner)
-            tail = np.full(missing, self._padding(name), field.dtype).tobytes() if missing[0] else b""
-            packed[name] = np.frombuffer(join_bytes(spans, tail), field.dtype).reshape(rows, self.length, *field.inner)
-        begins, at = [], 0
-        for laid, start, stop in pieces:
-            begins += [at - start + begin for begin in laid.begins(start, stop)]
-            at += stop - start
-        return {**packed, **self._number(np.array(begins, np.int64), size)}
-
-    def _number(self, begins: npt.NDArray[np.int64], size: int) -> Sequences:
-        """Return segments and positions of ``size`` tokens end to end, in rows, where sequences begin at ``begins``."""
-        rows = np.arange(0, size, self.length)
-        starts = np.concatenate((begins, rows))
-        starts.sort()
-        starts = starts[np.concatenate((starts[1:] != starts[:-1], starts[:1] >= 0))]  # a row may begin with a sequence
-        lengths = np.concatenate((starts[1:], [size])) - starts
-        counts = np.arange(1, starts.size + 1)
-        counts -= np.repeat(np.searchsorted(starts, rows), np.bincount(starts // self.length))
-        segments = np.repeat(counts.astype(np.int32), lengths)
-        positions = np.arange(size, dtype=np.int32)
-        positions -= np.repeat(starts.astype(np.int32), lengths)
-        missing = rows.size * self.length - size
-        if missing:
-            segments, positions = np.pad(segments, (0, missing)), np.pad(positions, (0, missing))
-        return {SEGMENTS: segments.reshape(-1, self.length), POSITIONS: positions.reshape(-1, self.length)}
+            tail = np.full((missing, *field.inner), self._padding(name), field.dtype).tobytes() if missing else b""
+            packed[name] = np.frombuffer(join_bytes(spans, tail), field.dtype).reshape(-1, self.length, *field.inner)
+        return packed
 
     def fit(self, sequences: Sequence[Sequences]) -> Sequences:
         """Return sequences in as few rows as first fit needs: each goes, in order, into the first row that has room."""
