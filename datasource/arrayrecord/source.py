@@ -210,7 +210,8 @@ class ArrayRecordDataSource(RecordSource):
             found = self._gather_crossing(opened, indices, addresses, elsewhere, crossings)
         else:
             found = self._gather_shards(opened, indices)
-        kept = np.flatnonzero((places.crossings[indices] > 0) & (places.addresses[indices] == 0))
+        is_short = found.sizes < LONG_BYTES  # long ones are cut to fields where they are
+        kept = np.flatnonzero((places.crossings[indices] > 0) & (places.addresses[indices] == 0) & is_short)
         if kept.size:
             places.keep(indices[kept], found[kept])
         return found

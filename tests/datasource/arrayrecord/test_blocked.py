@@ -51,7 +51,7 @@ def test_headers_are_left_out(chosen: list[tuple[int, int]]) -> None:
     assert type(whole) is Extents and whole.tolist() == expected
     buffer, at, lengths = extents.as_buffer()
     assert [buffer[a : a + n].tobytes() for a, n in zip(at, lengths, strict=True)] == expected
-    assert extents.span <= PHYSICAL.size
+    assert extents.span <= PHYSICAL.size or not extents.smallest  # an empty one may stand behind the last byte
     assert extents.smallest == min(map(len, expected))
 
 
