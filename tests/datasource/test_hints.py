@@ -80,7 +80,7 @@ def test_what_will_be_needed_comes_into_the_page_cache(
 ) -> None:
     """As much as it says, without any of it being read here; nothing is read from disk when it is asked for then."""
     source, path = make(tmp_path, records)
-    source.will_need([0])  # opens what is lazily opened
+    source[[0]]  # opens and imports what is opened and imported lazily
     drop(path)
     chosen = [30, 7, 8, 21]
     before = resident(path)
