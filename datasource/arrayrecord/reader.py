@@ -126,6 +126,10 @@ class ShardReader:
             raise self._explain_crc(record, found)
         return data, address
 
+    def address_of(self, starts: Ints) -> Ints:
+        """Return where in memory logical positions of a mapped file are."""
+        return to_physical(starts) + self._base
+
     def hint(self, records: Ints) -> int:
         """Let the system read records, at least one, ahead if chunks are long; see ``hint_memory``."""
         if not self._is_long:

@@ -22,7 +22,8 @@ from ..memory import Extents, copy_bytes, view_bytes
 from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
 from ..source import Indices
-from .blocked import LONG_BYTES
+from .blocked import LONG_BYTES, BlockedExtents
+from .blocks import USABLE_BYTES
 from .file import Io
 from .indexed import IndexedRecords
 from .located import Located, LocatedByIndex, LocatedByPlaces
@@ -203,11 +204,14 @@ class ArrayRecordDataSource(RecordSource):
             return self._gather_known(opened, indices, addresses)
         elsewhere = np.flatnonzero(addresses == 0)
         crossings = places.crossings[indices[elsewhere]]
-        if crossings.all() and places.sizes[indices[elsewhere]].min() < LONG_BYTES:
+        if crossings.all() and places.sizes[indices[elsewhere]].min() >= LONG_BYTES:
+            return self._gather_long(opened, indices, addresses, elsewhere, crossings)
+        if crossings.all():
             found = self._gather_crossing(opened, indices, addresses, elsewhere, crossings)
         else:
             found = self._gather_shards(opened, indices)
-        kept = np.flatnonzero((places.crossings[indices] > 0) & (places.addresses[indices] == 0))
+        is_short = found.sizes < LONG_BYTES  # long ones are cut to fields where they are
+        kept = np.flatnonzero((places.crossings[indices] > 0) & (places.addresses[indices] == 0) & is_short)
         if kept.size:
             places.keep(indices[kept], found[kept])
         return found
@@ -276,6 +280,21 @@ class ArrayRecordDataSource(RecordSource):
         joined = Extents.joined([self._reader(opened, number).file.read(start, size) for number, start, size in ranges])
         addresses[crossing] = joined.offsets + joined.base
         return self._gather_known(opened, indices, addresses, joined.owners)
+
+    def _gather_long(
+        self, opened: OpenShards, indices: Indices, addresses: Indices, crossing: Indices, starts: Indices
+    ) -> Extents:
+        """Return records that were read before; those in two blocks and more, which are long, where they are."""
+        numbers = np.searchsorted(self._end_array, indices[crossing], side="right")
+        for number in np.unique(numbers).tolist():
+            here, reader = numbers == number, self._reader(opened, number)
+            reader.hint_due(indices[crossing[here]] + self._first[number])
+            addresses[crossing[here]] = reader.address_of(starts[here])
+        sizes = opened.places.sizes[indices]
+        firsts = sizes + 1
+        firsts[crossing] = USABLE_BYTES - starts % USABLE_BYTES
+        lowest = int(addresses.min())
+        return BlockedExtents.of(lowest, addresses - lowest, sizes, firsts, (opened,))
 
     @property
     def files(self) -> list[str]:

@@ -30,6 +30,12 @@ PAGE = mmap.PAGESIZE
 COUNT, SIZE = 40, 150_000
 
 
+@pytest.fixture(autouse=True)
+def nothing_read_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this thread has read before, it does not know of."""
+    monkeypatch.setattr(hints, "_reads", hints._Reads())
+
+
 @pytest.fixture
 def records(rng: np.random.Generator) -> list[bytes]:
     return [rng.integers(0, 256, SIZE, np.uint8).tobytes() for _ in range(COUNT)]
@@ -74,7 +80,7 @@ def test_what_will_be_needed_comes_into_the_page_cache(
 ) -> None:
     """As much as it says, without any of it being read here; nothing is read from disk when it is asked for then."""
     source, path = make(tmp_path, records)
-    source.will_need([0])  # opens what is lazily opened
+    source[[0]]  # opens and imports what is opened and imported lazily
     drop(path)
     chosen = [30, 7, 8, 21]
     before = resident(path)
@@ -111,7 +117,6 @@ def test_a_batch_is_told_of_before_its_first_record_is_touched(
         return hint(starts, sizes, advise)
 
     monkeypatch.setattr(hints, "_hint", note)
-    monkeypatch.setattr(hints, "_reads", hints._Reads())
     drop(path)
 
     source[[5, 19, 33]]
