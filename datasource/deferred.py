@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,28 @@ import numpy.typing as npt
 
 from .columns import Columns
 
-__all__ = ["Deferred"]
+__all__ = ["Deferred", "DeferredRun"]
 
 Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredRun:
+    """Records of which several batches are made.
+
+    Attributes:
+      parts: The column of each small leaf, with None; of each large one how it is cut out of records at addresses.
+      addresses: Of the records.
+      held: What to hold while looking there.
+      nest: Makes a batch of columns.
+      row_bytes: What the large leaves of a record take.
+    """
+
+    parts: Sequence[tuple[Any, Callable[[Ints], npt.NDArray[Any]] | None]]
+    addresses: Ints
+    held: object
+    nest: Callable[[list[npt.NDArray[Any]]], Columns]
+    row_bytes: int
 
 
 class Deferred:
@@ -23,33 +43,22 @@ class Deferred:
     was let go of.
 
     Args:
-      columns: Those that there are; None where one is cut.
-      cuts: How the others are cut out of records at addresses.
-      addresses: Of the records.
-      held: What to hold while looking there.
-      nest: Makes a batch of columns.
-      nbytes: How large it will be.
+      run: What it is one of.
+      start, stop: Its records.
     """
 
-    __slots__ = ("_addresses", "_columns", "_cuts", "_held", "_nest", "nbytes")
+    __slots__ = ("_run", "_start", "_stop")
 
-    def __init__(
-        self,
-        columns: Sequence[npt.NDArray[Any] | None],
-        cuts: Sequence[Callable[[Ints], npt.NDArray[Any]]],
-        addresses: Ints,
-        held: object,
-        nest: Callable[[list[npt.NDArray[Any]]], Columns],
-        nbytes: int,
-    ) -> None:
-        self._columns = columns
-        self._cuts = cuts
-        self._addresses = addresses
-        self._held = held
-        self._nest = nest
-        self.nbytes = nbytes
+    def __init__(self, run: DeferredRun, start: int, stop: int) -> None:
+        self._run, self._start, self._stop = run, start, stop
 
     def make(self) -> Columns:
         """Return the batch."""
-        cuts = iter(self._cuts)
-        return self._nest([next(cuts)(self._addresses) if column is None else column for column in self._columns])
+        run, start, stop = self._run, self._start, self._stop
+        at = run.addresses[start:stop]
+        return run.nest([column[start:stop] if cut is None else cut(at) for column, cut in run.parts])
+
+    @property
+    def nbytes(self) -> int:
+        """How large it will be."""
+        return self._run.row_bytes * (self._stop - self._start)

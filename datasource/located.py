@@ -31,6 +31,14 @@ class Located(ABC):
     def is_known(self, indices: Ints) -> npt.NDArray[np.bool_]:
         """Return which records are known: checked, and in memory. What was known once stays so."""
 
+    def check(self, slots: Ints) -> npt.NDArray[np.bool_]:
+        """Find out which of ``slots``, each named once, are known in all their records; return that."""
+        return np.zeros(slots.size, np.bool_)
+
+    def varies(self) -> npt.NDArray[np.uint8] | None:
+        """Return in which bits records of known slots differ, a mask as long as each; None where nobody can say."""
+        return None
+
     def members(self, slots: Ints) -> tuple[Ints, Extents] | None:
         """Return the records of slots, each named once, and where they are: of those in which all of them can be known."""
         return None

@@ -15,8 +15,10 @@ from ..datasource.source import Source
 from .chunk import Chunk
 from .chunking import Chunker, note_transform
 from .in_hand import NOTHING, mark
+from .read_ahead import ReadAhead
 from .reading import Reader, describe_source
 from .rows import Rows, has_large
+from .state.order import Order
 from .task import Task
 from .transforms.chain import Chain, Randoms
 from .transforms.faults import OnError
@@ -87,6 +89,11 @@ class Fetcher:
     def is_divisible(self) -> bool:
         """Whether a batch is the same when parts of it are made by themselves and put together."""
         return not (self.collates or self.makes_chunks or self.chain.batch_maps)
+
+    def read_ahead(self, order: Order) -> ReadAhead | None:
+        """Return what tells the source of records to come; None where it does not want to know."""
+        will_need = getattr(self._reader.source, "will_need", None)
+        return None if will_need is None else ReadAhead(will_need, order)
 
     def fetch(self, task: Task) -> Any:
         """Return the batch of some positions."""

@@ -127,20 +127,16 @@ class LoaderIterator(Iterator[Any]):
         """Return the next batch, which is there, and which nothing is to be done to: by far the most of all small ones."""
         try:
             batch, cursor, rows, _ = self._ready.popleft()
+            began = None
             if isinstance(batch, Deferred):
-                batch = self._make(batch)
+                began = time.perf_counter()
+                batch = batch.make()
             loader._progress.deliver(self._pass, cursor)
             self._cursor = cursor
         except BaseException:
             self._drop()
             raise
-        self._previous = loader._watch.delivered(rows, None, self._previous)
-        return batch
-
-    def _make(self, deferred: Deferred) -> Any:
-        start = time.perf_counter_ns()
-        batch = deferred.make()
-        self._loader._watch.finished(time.perf_counter_ns() - start)
+        self._previous = loader._watch.delivered(rows, None, self._previous, began)
         return batch
 
     def _fill(self) -> None:
@@ -154,7 +150,9 @@ class LoaderIterator(Iterator[Any]):
             batch, cursor, rows, stop = self._ready[0]
             try:
                 if isinstance(batch, Deferred):
-                    batch = self._make(batch)
+                    start = time.perf_counter()
+                    batch = batch.make()
+                    loader._watch.finished(time.perf_counter() - start)
                 if loader._mask is not None:
                     batch = loader._mask.add(batch, self._order.counts(cursor.epoch, stop - rows, stop))
                 if loader._converter is not None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..samplers import BatchSampler
 
 __all__ = ["BatchPlan", "Cursor", "Run", "SpanPlan"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cursor:
+class Cursor(NamedTuple):
     """A place in a stream: the next record to deliver is position ``position`` of epoch ``epoch``.
 
     Where transforms make several rows of one record, ``outputs`` of them were delivered already. Where batches are delivered
@@ -91,8 +91,8 @@ class BatchPlan:
     def cut(self, start: Cursor, end_epoch: int | None, max_batches: Callable[[], int]) -> Iterator[Run]:
         """Yield the batches from ``start`` to the end of epoch ``end_epoch - 1`` in runs; None goes on for ever.
 
-        The first run is a single batch, so that it is there soon; each further one is twice as long, up to ``max_batches()``:
-        making many small batches at once spares most of the cost of each.
+        The first run is a single batch, so that it is there soon; each further one is four times as long, up to
+        ``max_batches()``: making many small batches at once spares most of the cost of each.
 
         Raises:
           ValueError: Endless epochs that hold no batch.
@@ -106,7 +106,7 @@ class BatchPlan:
                 while position < end:
                     stop = min(end, position + wanted * self.batch_size)
                     yield Run(start.epoch, (*range(position, stop, self.batch_size), stop), stop == gaps[-1][1])
-                    position, wanted = stop, min(2 * wanted, max_batches())
+                    position, wanted = stop, min(4 * wanted, max_batches())
             start = Cursor(start.epoch + 1, 0)
 
     def _end(self, cursor: Cursor) -> int:

@@ -53,6 +53,7 @@ class RunMaker:
     def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None, *, defers: bool = False) -> None:
         self._fetcher = fetcher
         self._order = copy.copy(order)  # passes that run side by side do not disturb each other
+        self._ahead = fetcher.read_ahead(self._order)
         self._info = info
         self._defers = defers
         self._max_batches = 1
@@ -96,6 +97,8 @@ class RunMaker:
     def _fetch(self, run: Run, batches: list[Any], allocate: Allocate) -> Run:
         """Append the batches of a run to ``batches``, as far as it goes; return the run, as one batch if it was made as one."""
         first = run.bounds[0]
+        if self._ahead is not None:
+            self._ahead.move(run.epoch, first, run.bounds[-1])
         indices = self._order.records(run.epoch, first, run.bounds[-1])
         bounds = [bound - first for bound in run.bounds]
         if len(bounds) > 2 or self._fetcher.lays:

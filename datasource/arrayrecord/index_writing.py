@@ -21,6 +21,7 @@ from .mapping import lay_side_by_side
 from .neighbours import checksum_runs, choose_run
 from .plain import head_bytes, place_plain
 from .record_index import HEADER, MAGIC, VERSION, checksum_arrays, lay_out, sign
+from .varying import Varying, pack_bits
 
 __all__ = ["DescribedShard", "write_record_index"]
 
@@ -35,6 +36,7 @@ class DescribedShard:
       file, index: Open, and where its records are: one a chunk.
       checksums: CRC32C of each record.
       run, runs: How many neighbours share a checksum, and those of ``checksum_runs``; 0 and None has the file read for them.
+      varies: In which bits chunks differ at the most, where ``runs`` is there and an index said so.
     """
 
     file: ShardFile
@@ -42,6 +44,7 @@ class DescribedShard:
     checksums: npt.NDArray[np.uint32]
     run: int = 0
     runs: npt.NDArray[np.uint32] | None = None
+    varies: npt.NDArray[np.uint8] | None = None
 
 
 def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedShard]]) -> None:
@@ -57,6 +60,7 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
     """
     entries: list[dict[str, Any]] = []
     arrays: list[list[npt.NDArray[Any]]] = []
+    varying = Varying()
     for name, describe in shards.items():
         shard = describe()
         index = shard.index
@@ -66,6 +70,7 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
             )
         run = shard.run or choose_run(index)
         runs = checksum_runs(shard.file, index, run, shard.checksums) if shard.runs is None else shard.runs
+        _look(varying, shard)
         arrays.append(
             [
                 np.asarray(index.starts).astype("<i8"),
@@ -93,7 +98,10 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
         starts, sizes = parts[:2]
         parts.append(place_plain(starts[:-1], starts[1:], sizes, offset))
     has[4] = any(parts[4].any() for parts in arrays)
-    description = json.dumps({"version": VERSION, "alike": alike, "plain": has[4], "shards": entries}).encode()
+    bits = None if alike is None else varying.bits()
+    varies = None if bits is None else pack_bits(bits)
+    common = {"alike": alike, "varies": varies, "plain": has[4]}
+    description = json.dumps({"version": VERSION, **common, "shards": entries}).encode()
     total, num_runs = sum(entry["records"] for entry in entries), sum(parts[3].size for parts in arrays)
     ends = lay_out(len(description), has, total, len(entries), num_runs)
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
@@ -108,6 +116,20 @@ def write_record_index(path: str, shards: Mapping[str, Callable[[], DescribedSha
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def _look(varying: Varying, shard: DescribedShard) -> None:
+    """Find out in which bits the chunks of a shard differ, unless that takes reading what nobody has to read."""
+    index = shard.index
+    if not index.num_records:
+        return
+    alike = _find_alike([(np.asarray(index.starts), index.decoded_sizes)])
+    if alike is None or (shard.runs is not None and shard.varies is None):
+        varying.give_up()
+    elif shard.varies is None:
+        varying.add(shard.file, *alike[:2], index.num_records)
+    else:
+        varying.add_like(shard.file.read(*alike[:2]), shard.varies)
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -49,5 +49,11 @@ class LocatedByIndex(Located):
     def is_known(self, indices: Ints) -> npt.NDArray[np.bool_]:
         return self._indexed.is_sound(indices)
 
+    def check(self, slots: Ints) -> npt.NDArray[np.bool_]:
+        return self._indexed.check(slots, self._open_shard)
+
+    def varies(self) -> npt.NDArray[np.uint8] | None:
+        return self._indexed.varies
+
     def members(self, slots: Ints) -> tuple[Ints, Extents] | None:
         return self._indexed.members(slots, self._owner, self._open_shard)

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from ..memory import Extents
 from ..varint import encode_varint
-from .blocks import USABLE_BYTES, to_physical
+from .blocks import BLOCK_HEADER_BYTES, USABLE_BYTES
 from .chunk import CHUNK_HEADER_BYTES, SIMPLE
 
-__all__ = ["ONE_SIMPLE", "PLAIN_HEAD", "find_plain", "head_bytes", "place_plain"]
+__all__ = ["ONE_SIMPLE", "PLAIN_HEAD", "find_plain", "has_one_head", "head_bytes", "place_plain"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,19 +43,26 @@ def head_bytes(sizes: Ints) -> Ints:
     return PLAIN_HEAD.size + 1 + np.searchsorted(_VARINT_STEPS, sizes, side="right")
 
 
-def place_plain(starts: Ints, stops: Ints, sizes: Ints, offset: int = 0) -> Ints:
+def place_plain(starts: Ints, stops: Ints, sizes: Ints, offset: Ints | int = 0) -> Ints:
     """Return where in its file each record begins, or minus that for one that crosses a block's boundary and so is nowhere in
     one piece; 0 for one that cannot be plain, because its chunk has another length.
 
     Args:
       starts, stops: Logical positions at which its chunk begins and ends.
       sizes: Bytes of the record.
-      offset: Where the file begins among others that lie side by side.
+      offset: Where the file, or each one's, begins among others that lie side by side.
     """
-    begins = starts + head_bytes(sizes)
-    physical = to_physical(begins) + offset
-    places = np.where(begins % USABLE_BYTES + sizes <= USABLE_BYTES, physical, -physical)
-    return np.where(begins + sizes == stops, places, 0)
+    begins = starts + head_bytes(sizes if sizes.strides[0] else sizes[:1])  # of one size: the same for all
+    blocks = begins // USABLE_BYTES + 1  # a remainder takes NumPy 4 times as long, and this is most of opening a shard
+    physical = begins + blocks * BLOCK_HEADER_BYTES
+    physical += offset
+    ends = begins + sizes
+    blocks *= USABLE_BYTES
+    places = np.where(ends <= blocks, physical, -physical)
+    other = ends != stops
+    if other.any():
+        places[other] = 0
+    return places
 
 
 def find_plain(chunks: Extents, sizes: Ints) -> tuple[npt.NDArray[np.bool_] | None, Ints | int]:
@@ -73,6 +80,13 @@ def find_plain(chunks: Extents, sizes: Ints) -> tuple[npt.NDArray[np.bool_] | No
     fits &= heads["data_size"].astype(np.int64) + CHUNK_HEADER_BYTES == starts + sizes
     fits &= (starts + sizes <= chunks.sizes) & (heads["sizes_bytes"] < 128)
     return (None if fits.all() else fits), starts
+
+
+def has_one_head(varies: npt.NDArray[np.uint8], size: int) -> bool:
+    """Return whether chunks that differ in some bits only, headers included, are all plain where one is, of ``size`` bytes."""
+    prefix_bytes = int(head_bytes(np.array([size]))[0]) - CHUNK_HEADER_BYTES
+    mask = _mask_of(prefix_bytes).view(np.uint8)[: varies.size - 8]
+    return not (varies[8 : 8 + mask.size] & mask).any()
 
 
 def _find_alike(chunks: Extents, size: int) -> int:

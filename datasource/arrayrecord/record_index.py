@@ -8,8 +8,8 @@ Layout, little-endian; the arrays start at multiples of 64 bytes, and those that
 
     0   b"arrayfeed.index\\n"
     16  u64 n, the bytes of the description; u32 its CRC32C; u32 0
-    32  the description, JSON: {"version": 2, "alike": null or [first, stride, size], "plain": true or false, "shards":
-                                [{"name", "records", "bytes", "footer", "signature", "crc32c", "run"}, ...]}
+    32  the description, JSON: {"version": 2, "alike": null or [first, stride, size], "varies": null or text, "plain": true
+                                or false, "shards": [{"name", "records", "bytes", "footer", "signature", "crc32c", "run"}, ...]}
         starts       int64, records + 1 for each shard: logical position of each record's chunk, and of the footer
         sizes        int64, one a record: its bytes
         checksums    uint32, one a record: CRC32C of its bytes
@@ -17,11 +17,12 @@ Layout, little-endian; the arrays start at multiples of 64 bytes, and those that
         places       int64, one a record: see ``place_plain``; of a split's files side by side, each from a multiple of 2 MiB on
 
 Where every record of every shard has ``size`` bytes, chunk k begins at ``first + k * stride``: ``alike`` says so, and
-``starts`` and ``sizes`` are left out. Where not ``plain``, records are compressed, and ``places`` is left out. ``crc32c``
-covers a shard's parts of all arrays but ``places``, which follow from the others; ``signature`` is a digest of the headers of
-its first chunk, its last and its footer, each of which holds a hash of its chunk: a shard written anew has others, even where
-its records are as long. Version 1 had ``starts``, ``sizes`` and ``checksums`` alone; it is read as well, but the first reads
-take longer.
+``starts`` and ``sizes`` are left out. There ``varies``, if it is there, is a mask of ``stride`` bytes, compressed by zlib and
+in base64: its bits are set where chunks, headers included, differ; in all others each chunk is like any. Where not ``plain``,
+records are compressed, and ``places`` is left out. ``crc32c`` covers a shard's parts of all arrays but ``places``, which follow
+from the others; ``signature`` is a digest of the headers of its first chunk, its last and its footer, each of which holds a
+hash of its chunk: a shard written anew has others, even where its records are as long. Version 1 had ``starts``, ``sizes`` and
+``checksums`` alone; it is read as well, but the first reads take longer.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from .index import FIRST_CHUNK, ShardIndex
 from .mapping import lay_side_by_side, map_file
 from .plain import head_bytes, place_plain
 from .steps import Steps
+from .varying import unpack_bits
 
 __all__ = ["HEADER", "MAGIC", "VERSION", "IndexedShard", "RecordIndex", "checksum_arrays", "lay_out", "sign"]
 
@@ -56,7 +58,8 @@ MAGIC = b"arrayfeed.index\n"
 HEADER = struct.Struct("<16sQII")
 VERSION = 2
 _ALIGNMENT = 64
-_BLOCK_RECORDS = 1 << 14
+#: Places are followed up so many at a time: the arrays that this takes are not given back to the system in between.
+_BLOCK_RECORDS = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class IndexedShard:
       checksums: CRC32C of each record, uint32.
       places, place_offset: As ``place_plain`` says, but with an offset; none where the index has none.
       run, runs: How many neighbours share a checksum, and these checksums, uint32; 0 and none in version 1.
+      varies: In which bits chunks of the split differ, where that is known.
     """
 
     name: str
@@ -80,6 +84,7 @@ class IndexedShard:
     file_bytes: int
     signature: str
     crc32c: int
+    varies: npt.NDArray[np.uint8] | None = None
 
     def mismatch(self, file: ShardFile) -> str:
         """Return in a few words why this does not describe ``file``, empty if it does."""
@@ -122,6 +127,7 @@ class RecordIndex:
     Attributes:
       alike: Where the first chunk begins in every shard, from one to the next, and bytes of a record, if all are alike.
       starts: Of all shards, end to end; None where ``alike``.
+      varies: In which bits chunks differ, uint8, as long as each; None where the index does not say.
       sizes, checksums: Of all shards, end to end.
       runs: Of all shards, end to end.
       places: Of all shards, end to end; None where the index has none.
@@ -145,6 +151,7 @@ class RecordIndex:
         total = sum(counts)
         alike = description["alike"]
         self.alike: tuple[int, int, int] | None = None if alike is None else (alike[0], alike[1], alike[2])
+        self.varies: npt.NDArray[np.uint8] | None = description["varies"]
         has = [alike is None, alike is None, True, description["version"] > 1, description["plain"]]
         ends = lay_out(int(data[16:24].view("<u8")[0]), has, total, len(shards), sum(num_runs))
         if data.size != ends[-1][1]:
@@ -173,6 +180,39 @@ class RecordIndex:
         """The size of each shard's file."""
         return [shard["bytes"] for shard in self._shards]
 
+    @property
+    def firsts(self) -> Ints:
+        """The first record of each shard, among those of all."""
+        return np.array(self._firsts[:-1], np.int64)
+
+    @property
+    def first_bytes(self) -> Ints:
+        """Where each shard's file begins among all, side by side."""
+        return np.array(self._first_bytes[:-1], np.int64)
+
+    @property
+    def counts(self) -> Ints:
+        """The records of each shard."""
+        return np.array([shard["records"] for shard in self._shards], np.int64)
+
+    @property
+    def run_bits(self) -> Ints:
+        """How many neighbours of each shard share a checksum, as a power of two."""
+        return np.array([shard["run"].bit_length() - 1 for shard in self._shards], np.int64)
+
+    def starts_of(self, rows: Ints, shards: Ints, records: Ints) -> Ints:
+        """Return where in their files chunks begin, as logical positions.
+
+        Args:
+          rows: The first record of each one's shard among those of all.
+          shards, records: Each one's shard, and its number there: that of its records is the footer's.
+        """
+        if self.alike is not None:
+            return self.alike[0] + records * self.alike[1]
+        assert self.starts is not None
+        starts: Ints = self.starts[rows + shards + records]
+        return starts
+
     def find(self, name: str) -> tuple[int, int, int]:
         """Return the number of the shard of that file name, its first record and its first run; raise KeyError for another."""
         number = self._number_of[name]
@@ -181,8 +221,10 @@ class RecordIndex:
     def lookup(self, name: str) -> IndexedShard | None:
         """Return what is known of the shard of that file name, or None."""
         number = self._number_of.get(name)
-        if number is None:
-            return None
+        return None if number is None else self.shard(number)
+
+    def shard(self, number: int) -> IndexedShard:
+        """Return what is known of a shard."""
         first, last = self._firsts[number : number + 2]
         starts: Ints | Steps
         if self.alike is not None:
@@ -192,7 +234,7 @@ class RecordIndex:
             starts = self.starts[first + number : last + number + 1]
         shard = self._shards[number]
         return IndexedShard(
-            name,
+            shard["name"],
             ShardIndex(starts, self.sizes[first:last], None, last - first),
             self.checksums[first:last],
             shard["run"],
@@ -202,6 +244,7 @@ class RecordIndex:
             shard["bytes"],
             shard["signature"],
             shard["crc32c"],
+            self.varies,
         )
 
 
@@ -222,6 +265,8 @@ def _read_description(path: str, data: npt.NDArray[np.uint8]) -> dict[str, Any]:
             all(isinstance(n, int) and 0 <= n < 1 << 62 for n in alike) and alike[1] == alike[2] + head_bytes(alike[2])
         ):
             raise ValueError("what its records have in common is none")
+        varies = description.get("varies")  # indexes of before it was thought of lack it
+        description["varies"] = None if alike is None or varies is None else unpack_bits(varies, alike[1])
         for shard in description["shards"]:
             numbers, texts = [shard[key] for key in ("records", "bytes", "crc32c", "run")], [shard["name"], shard["signature"]]
             if not all(isinstance(n, int) and n >= 0 for n in numbers) or not all(isinstance(t, str) for t in texts):

@@ -7,17 +7,16 @@ this, a batch of 128 small images took twice as long (``tests/benchmarks``).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..columns import Columns
-from ..deferred import Deferred
-from ..distinct import first_places
+from ..deferred import Deferred, DeferredRun
+from ..distinct import distinct
 from ..features import Leaf
 from ..memory import MAX_WINDOW_BYTES, window
 from .layout import Field, Layout
@@ -48,6 +47,8 @@ class KnownRecords:
 
     def __init__(self, leaves: Sequence[Leaf], layouts: Sequence[Layout], num_records: int, slot_bits: int = 0) -> None:
         self.slot_bits = slot_bits
+        #: The layout of all records whose address is known, by what the source says of them; 0: not known, None: not asked yet.
+        self.common: int | None = None
         self._leaves = leaves
         self._layouts = layouts
         # By slot: its layout's number; 0 if its address or its layout is not known, _NEVER if it cannot be used.
@@ -81,9 +82,7 @@ class KnownRecords:
     def unknown_slots(self, indices: Ints) -> Ints:
         """Return the slots of records of which nothing is known, each once."""
         slots = indices >> self.slot_bits
-        unknown = slots[self._number_of[slots] == 0]
-        distinct: Ints = unknown[first_places(unknown)]
-        return distinct
+        return distinct(slots[self._number_of[slots] == 0])
 
     def find_cuts(self, indices: Ints) -> Cuts | None:
         """Return how records are cut, at least one; None unless all are known and of one layout."""
@@ -119,19 +118,17 @@ class KnownRecords:
         nest: Callable[[list[npt.NDArray[Any]]], Columns],
     ) -> list[Deferred] | None:
         """Return what ``read_batches`` does, large columns still to be cut; None where there are none."""
-        # What is stored raw is refused by no leaf. A type that is not in quotes would be made anew each time, in 10 us.
-        large = [cast("Callable[[Ints], npt.NDArray[Any]]", cut) for cut, nbytes in cuts if nbytes]
-        if not large:
-            return None
         row_bytes = sum(nbytes for _, nbytes in cuts)
-        small = [None if nbytes else cut(addresses) for cut, nbytes in cuts]
-        if sum(column is None for column in small) > len(large):
+        if not row_bytes:
             return None
-        batches = []
-        for start, stop in pairwise(bounds):
-            columns = [None if column is None else column[start:stop] for column in small]
-            batches.append(Deferred(columns, large, addresses[start:stop], held, nest, row_bytes * (stop - start)))
-        return batches
+        parts: list[tuple[npt.NDArray[Any] | None, Any]] = []
+        for cut, nbytes in cuts:
+            column = None if nbytes else cut(addresses)
+            if not nbytes and column is None:  # what is stored raw is refused by no leaf, others may be
+                return None
+            parts.append((column, cut if nbytes else None))
+        run = DeferredRun(parts, addresses, held, nest, row_bytes)
+        return [Deferred(run, start, stop) for start, stop in pairwise(bounds)]
 
     def _make_cuts(self, layout: Layout) -> Cuts | None:
         """Return how each leaf is cut out of records of a layout; None if one of them is too long for a window."""
@@ -146,11 +143,11 @@ class KnownRecords:
 
 
 def _cut_raw(leaf: Leaf, field: Field) -> Cut:
-    memory, dtype = window(field.start, field.nbytes), leaf.columns_dtype.newbyteorder("<")
+    memory = window(field.start, field.nbytes)
     lengths = tuple(length for length in leaf.columns_shape if length is not None)
-    assert math.prod(lengths) * dtype.itemsize == field.nbytes  # no layout is learnt where it is not
-    shape = (-1, *lengths)
-    return lambda at: memory[at].view(dtype).reshape(shape)
+    row = np.dtype((leaf.columns_dtype.newbyteorder("<"), lengths))  # with it, view() gives the shape as well
+    assert row.itemsize == field.nbytes  # no layout is learnt where it is not
+    return lambda at: memory[at].view(row)
 
 
 def _cut(leaf: Leaf, field: Field) -> Cut:

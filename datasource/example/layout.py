@@ -84,6 +84,12 @@ class Layout:
                 result &= ~differing
         return result
 
+    def is_common(self, varies: Bytes) -> bool:
+        """Return whether all records have this layout that differ from one that has it in no bits but those of ``varies``, a
+        mask of ``size`` bytes."""
+        parts = [(varies[place : place + mask.nbytes].view(mask.dtype) & mask) for place, _, mask in self._checks]
+        return not any(part.any() for part in parts)
+
     def field(self, key: str, records: Extents) -> npt.NDArray[Any]:
         """Return one field of records that match, shape ``(len(records), count)``, in an array of its own.
 

@@ -69,6 +69,9 @@ class ColumnMaker:
         """Raise ``ValueError`` for payloads that nobody wants and the parser would not read."""
         if self._kind == "float" and (np.asarray(payload.sizes) % 4).any():
             raise ValueError("no whole number of float32")
+        if self._kind == "bytes" and self._convert is not None:
+            for each in _copy_each(payload):
+                self._convert(each)
         if self._kind == "int64":
             joined, stops, _ = _join(payload)
             split_varints(joined)

@@ -40,6 +40,8 @@ _FEW_LAYOUTS = 8
 _NO_LAYOUT = 255
 #: So few records of one length are parsed: learning or comparing a layout costs as much as parsing a few.
 _FEW = 4
+#: Unless they are this long: to parse one is to copy it, and the batch to put together from parts, in every epoch again.
+_LONG_BYTES = 1 << 14
 #: Records of slots that are compared at a time: their heads, copied, stay in the second-level cache.
 _MOST_COMPARED = 4096
 
@@ -100,9 +102,10 @@ class DecodePlan:
             return self._decode_varied(records, bounds, locate)
         numbers = self._number_of[indices]
         if numbers.size and not numbers.min():
-            numbers = self._number_of[indices] = self._match(records)
-        few = numbers.size and np.count_nonzero(np.bincount(numbers)) <= _FEW_LAYOUTS
-        if few and numbers.max() < _NO_LAYOUT:
+            few = _FEW if records.smallest < _LONG_BYTES else 0
+            numbers = self._number_of[indices] = self._match(records, few)
+        has_few = numbers.size and np.count_nonzero(np.bincount(numbers)) <= _FEW_LAYOUTS
+        if has_few and numbers.max() < _NO_LAYOUT:
             with suppress(_OneByOne):
                 return self._cut_batches(numbers, records, bounds)
         elif (batches := self._decode_together(records, bounds)) is not None:
@@ -158,8 +161,23 @@ class DecodePlan:
     def _learn_slots(self, known: KnownRecords, where: Located, indices: Ints) -> bool:
         """Compare all records of the slots that these are in, where that was not done; return whether it was of use."""
         slots = known.unknown_slots(indices)
+        if known.common is None:
+            known.common = self._find_common(where, slots[:1])
+        if known.common:
+            sound = where.check(slots)
+            known.learn(slots[sound] << where.slot_bits, np.full(np.count_nonzero(sound), known.common, np.uint8))
+            return bool(sound.all())
         step = max(1, _MOST_COMPARED >> where.slot_bits)
         return all([self._learn_some(known, where, slots[start : start + step]) for start in range(0, slots.size, step)])
+
+    def _find_common(self, where: Located, slot: Ints) -> int | None:
+        """Return the number of the layout that all records have which are alike, 0 if there is none; None: ask again."""
+        members = where.members(slot)
+        if members is None:
+            return None
+        varies, number = where.varies(), int(self._match(members[1][:1], few=0)[0])
+        is_common = varies is not None and number < _NO_LAYOUT and self._layouts[number - 1].is_common(varies)
+        return number if is_common else 0
 
     def _learn_some(self, known: KnownRecords, where: Located, slots: Ints) -> bool:
         members = where.members(slots)

@@ -130,17 +130,19 @@ class Existing:
                     _link(source, target)
 
 
-def _find_checksums(path: str, index: RecordIndex | None) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.uint32] | None]:
-    """Return the CRC32C of each record of a shard, and what ``WrittenShard`` wants to know of neighbours: as its index says, or
-    as they are where it has none."""
+def _find_checksums(
+    path: str, index: RecordIndex | None
+) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.uint32] | None, npt.NDArray[np.uint8] | None]:
+    """Return the CRC32C of each record of a shard, and what ``WrittenShard`` wants to know of neighbours and of all: as its
+    index says, or as they are where it has none."""
     indexed = None if index is None else index.lookup(os.path.basename(path))
     if indexed is None:
-        return describe_shard_file(path).checksums, 0, None
+        return describe_shard_file(path).checksums, 0, None, None
     if reason := indexed.mismatch(open_shard(path).file):
         raise DataError(f"nothing can be appended, because its record index does not fit it: {reason}", path)
     # Copies: the index that they are mapped from may be written anew.
     runs = indexed.runs.astype(np.uint32) if indexed.run else None
-    return indexed.checksums.astype(np.uint32), indexed.run, runs
+    return indexed.checksums.astype(np.uint32), indexed.run, runs, indexed.varies
 
 
 def _link(source: str, target: str) -> None:

@@ -33,7 +33,7 @@ class WrittenShard:
       checksums: CRC32C of each record, taken before it was written.
       entry: What the manifest is to say of it.
       is_grouped: Whether its chunks hold several records, as of one that others wrote.
-      run, runs: What a record index says already of neighbours, see ``DescribedShard``.
+      run, runs, varies: What a record index says already of neighbours and of all, see ``DescribedShard``.
     """
 
     path: str
@@ -44,6 +44,7 @@ class WrittenShard:
     is_grouped: bool = False
     run: int = 0
     runs: npt.NDArray[np.uint32] | None = None
+    varies: npt.NDArray[np.uint8] | None = None
 
 
 class _Writer(Protocol):
@@ -238,7 +239,7 @@ def _open_writer(path: str, options: str) -> _Writer:
 def describe_shard(path: str, shard: WrittenShard) -> DescribedShard:
     """Return what the record index needs to know of a written shard, which is at ``path`` by now."""
     reader = open_shard(path)
-    return DescribedShard(reader.file, reader.index, shard.checksums, shard.run, shard.runs)
+    return DescribedShard(reader.file, reader.index, shard.checksums, shard.run, shard.runs, shard.varies)
 
 
 def open_shard(path: str) -> ShardReader:

@@ -57,24 +57,27 @@ class Watch:
         sums[:] = map(add, sums, (*times.spent_ns, records, times.nbytes))
         self._nbytes += times.nbytes
 
-    def finished(self, spent_ns: int) -> None:
+    def finished(self, spent_s: float) -> None:
         """Count time spent decoding the rest of a batch, in the thread that takes it."""
         made = self._made.get(0)
         if made is not None:
-            made[DECODE] += spent_ns
+            made[DECODE] += int(spent_s * 1e9)
 
     def converted(self, spent_ns: int) -> None:
         """Count time spent turning batches into what the consumer wants."""
         self._convert_ns += spent_ns
 
-    def delivered(self, records: int, asked: float | None, previous: float | None) -> float:
+    def delivered(self, records: int, asked: float | None, previous: float | None, began: float | None = None) -> float:
         """Count a batch that was waited for from ``asked`` until now; return now.
 
         Args:
           asked: None where there was nothing to wait for.
           previous: When the batch before it was delivered; None for the first of a pass.
+          began: When the thread that takes it began to decode the rest of it; None where nothing was left.
         """
         now = perf_counter()
+        if began is not None:
+            self.finished(now - began)
         self._batches += 1
         self._records += records
         if previous is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arrayfeed.datasource.distinct import first_places
+from arrayfeed.datasource.distinct import distinct, first_places
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7, 1000])
@@ -20,6 +20,7 @@ def test_it_is_what_unique_finds(size: int, rng: np.random.Generator) -> None:
         values, places = np.unique(numbers, return_index=True)
         assert np.array_equal(first_places(numbers), places)
         assert np.array_equal(numbers[first_places(numbers)], values)
+        assert np.array_equal(distinct(numbers), values)
 
 
 FIRST_BATCH = """

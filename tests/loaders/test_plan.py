@@ -81,11 +81,11 @@ def test_ten_records_by_four_keep_the_short_batch_of_every_epoch() -> None:
     assert [stop - start for _, start, stop in flatten(dropped)] == [4, 4, 4, 4]
 
 
-def test_runs_begin_with_one_batch_and_double_up_to_the_limit() -> None:
+def test_runs_begin_with_one_batch_and_grow_up_to_the_limit() -> None:
     """The first batch is soon there; a run ends with its epoch."""
-    runs = list(BatchPlan(20, 1, False).cut(Cursor(0, 0), 1, lambda: 5))
+    runs = list(BatchPlan(40, 1, False).cut(Cursor(0, 0), 1, lambda: 15))
 
-    assert [len(run.bounds) - 1 for run in runs] == [1, 2, 4, 5, 5, 3]
+    assert [len(run.bounds) - 1 for run in runs] == [1, 4, 15, 15, 5]
 
 
 def test_without_an_end_epochs_go_on() -> None:

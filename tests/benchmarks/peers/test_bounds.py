@@ -17,13 +17,18 @@ from benchmarks.peers.results import Spread, best_of, pair_ratios
 
 #: The bound of each workload, the share of its rate that is asked for at full size, and how many records are enough then.
 BOUNDS = {
-    "a": ("numpy", 0.4, 60_000),
+    "a": ("numpy", 0.5, 60_000),
     "b": ("bare", 0.3, 10_000),
     "c": ("bare", 0.5, 1_024),
     "d": ("bare", 0.06, 10_000),
     "e": ("numpy", 0.08, 20_000),
-    "f": ("bare", 0.25, 1_000),
+    "f": ("bare", 0.45, 1_000),
 }
+
+
+#: The share of a first epoch's rate that is asked for, opening included: NumPy loads its arrays then. By records, for what it
+#: takes to open has nothing to do with their number.
+FRESH = {"a": {60_000: 0.45, 3_000: 0.02}}
 
 
 @pytest.mark.parametrize("key", BOUNDS)
@@ -46,3 +51,7 @@ def test_no_workload_falls_far_behind_its_bound(tmp_path: Path, key: str, full_s
     print(f"({key}) {WORKLOADS[key].title}: {Spread.of(ratios)} of {theirs['name']}")
     assert len(ratios) == rounds
     assert statistics.median(ratios) >= (share if full_size else share / 8)
+    if key in FRESH:
+        fresh = pair_ratios(ours, theirs, "fresh")
+        print(f"    first epoch: {Spread.of(fresh)}")
+        assert statistics.median(fresh) >= FRESH[key][count if full_size else count // 20]

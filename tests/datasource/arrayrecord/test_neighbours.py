@@ -88,6 +88,25 @@ def test_damage_in_a_run_fails_its_own_record_only(
     assert hit > 80
 
 
+@pytest.mark.parametrize("length", range(33, 64, 3))
+def test_damage_is_found_wherever_shards_end_in_a_slot(tmp_path: Path, rng: np.random.Generator, length: int) -> None:
+    """Runs begin anew with each shard, slots do not: up to four runs reach into one slot of 32 records."""
+    records = [rng.bytes(900) for _ in range(5 * length)]
+    paths, index = index_shards(tmp_path, [records[k * length : (k + 1) * length] for k in range(5)])
+    found = RecordIndex(str(index)).lookup("2.array_record")
+    assert found is not None and found.run == 32
+    whole = Path(paths[2]).read_bytes()
+    for record in range(1, length - 1):
+        damaged = bytearray(whole)
+        logical = int(found.index.starts[record + 1]) - 3
+        damaged[to_physical(logical)] ^= 1
+        Path(paths[2]).write_bytes(damaged)
+        source = open_indexed(paths, [length] * 5, index)
+        with pytest.raises(arrayfeed.CorruptShardError) as caught:
+            source[rng.permutation(len(records))]
+        assert caught.value.record == record
+
+
 def forge(index: Path, changes: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Change what an index says, checksums of the lie included.
 

@@ -196,3 +196,25 @@ def test_many_records_are_cut_at_once_from_wherever_they_lie() -> None:
     assert layout.matches(scattered).all()
     found[:] = 0
     assert (layout.field("i", scattered) == values).all()
+
+
+@given(example=EXAMPLES, seed=st.integers(0, 2**32))
+def test_a_layout_is_common_to_records_that_differ_in_values_only(example: dict[str, WireValues], seed: int) -> None:
+    """A mask of bits leaves the layout as it is just where turning any one of them does."""
+    record = serialize_example(example)
+    layout = Layout.of(record)
+    assert layout is not None
+    free = [turn(record, bit) for bit in range(8 * len(record))]
+    is_free = np.array(matches(layout, free))
+    rng = np.random.default_rng(seed)
+    for share in (0.0, 0.02, 0.5, 1.0):
+        bits = is_free & (rng.random(is_free.size) < share)
+        assert layout.is_common(np.packbits(bits, bitorder="little"))
+        for bit in rng.permutation(np.flatnonzero(~is_free))[:5].tolist():
+            assert not layout.is_common(np.packbits(bits | (np.arange(bits.size) == bit), bitorder="little"))
+
+
+def turn(record: bytes, bit: int) -> bytes:
+    changed = bytearray(record)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)

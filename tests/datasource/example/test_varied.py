@@ -223,7 +223,8 @@ def test_what_is_not_asked_for_must_still_be_a_record() -> None:
     assert goes_together(plan, records)
 
     assert b"\xd8\x04" in records[7], "600, the last integer"
-    for bad in (records[7].replace(b"\xd8\x04", b"\xd8\x84"), records[7].replace(b"\n\x01s", b"\n\x02s")):
+    assert b"\n\x01s\n\x01s" in records[7], "two strings of a list"
+    for bad in (records[7].replace(b"\xd8\x04", b"\xd8\x84"), records[7].replace(b"\n\x01s\n\x01s", b"\n\x02s\n\x01s")):
         assert not assert_same(plan, features, [*records[:7], bad, *records[8:]], [0, 20])
 
 
