@@ -12,6 +12,7 @@ import pytest
 
 import arrayfeed
 from arrayfeed import BatchMap, DataLoader, pack
+from arrayfeed.datasource.columns import count_bytes
 from arrayfeed.datasource.end_to_end import EndToEnd, Field
 from arrayfeed.datasource.errors import DecodeError
 from arrayfeed.datasource.features import FeaturesDict, Tensor
@@ -125,7 +126,9 @@ def test_batches_are_made_when_they_are_taken(texts: Path, monkeypatch: pytest.M
 
     def note(batch: PackedLater) -> Any:
         made.append(batch)
-        return make(batch)
+        rows = make(batch)
+        assert count_bytes(rows) == batch.nbytes
+        return rows
 
     monkeypatch.setattr(PackedLater, "make", note)
     batches = iter(load(arrayfeed.open(texts, split="train")))
