@@ -145,7 +145,7 @@ class _Run:
         self.least = len(content)
         self._window = window(1, self.least)
         # For many rows end to end: operations on the few bytes of each row would take ten times as long as on all of them.
-        rows = max(1, _COMPARED_BYTES // self.least)
+        rows = max(1, min(MOST_ROWS, _COMPARED_BYTES // self.least))
         self._mask, self._expected = np.frombuffer(mask * rows, np.uint8), np.frombuffer(content * rows, np.uint8)
 
     def take(self, at: Ints, ends: Ints, found: dict[int, Payload]) -> _Moved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from ..features import Leaf
 from ..memory import Extents, copy_bytes
-from .entries import scan_entries
+from .entries import Entry, scan_entries
 from .lockstep import Payload
 from .makes import Make
 
@@ -19,6 +20,8 @@ __all__ = ["VariedDecoder"]
 
 Ints = npt.NDArray[np.int64]
 Column: TypeAlias = npt.NDArray[Any]
+#: The entries of a record, and keys whose payloads were not always as long.
+_Note: TypeAlias = tuple[Sequence[Entry], frozenset[str]]
 #: The records of one make among some, by their rows, and the payloads of each of its entries.
 Part: TypeAlias = tuple[Ints, Make, list[Payload]]
 
@@ -57,8 +60,7 @@ class VariedDecoder:
         addresses, sizes = records.offsets + records.base, records.sizes
         rest = np.arange(len(records))
         if not self._makes and self._left:
-            for row in rest[:: max(1, rest.size // _FIRST)].tolist():
-                self._learn(copy_bytes(int(addresses[row]), int(sizes[row])))
+            self._learn_some(addresses, sizes, rest[:: max(1, rest.size // _FIRST)])
         while True:
             parts: list[Part] = []
             left = rest
@@ -96,36 +98,36 @@ class VariedDecoder:
         return [list(batch) for batch in zip(*columns, strict=True)]
 
     def _learn_some(self, addresses: Ints, sizes: Ints, rows: Ints) -> bool:
-        """Look at a few of the records of no known make; return whether there was anything to be learnt."""
-        learnt = False
-        for row in rows[: min(_FIRST, self._left)].tolist():
-            learnt |= self._learn(copy_bytes(int(addresses[row]), int(sizes[row])))
-        return learnt
-
-    def _learn(self, record: bytes) -> bool:
-        """Take note of how a record is made.
+        """Look at a few records of no known make; return whether there was anything to be learnt.
 
         Threads may do so at once, and one may undo what another noted: then it is noted with the next such record.
         """
-        self._left -= 1
+        noted: dict[Any, _Note] = {}
+        for row in rows[: min(_FIRST, self._left)].tolist():
+            self._left -= 1
+            self._look_at(copy_bytes(int(addresses[row]), int(sizes[row])), noted)
+        learnt = False
+        for names, (entries, varying) in noted.items():
+            with suppress(KeyError):  # such records are decoded one by one
+                self._makes[names] = Make(self._leaves, entries, varying)
+                learnt = True
+        return learnt
+
+    def _look_at(self, record: bytes, noted: dict[Any, _Note]) -> None:
+        """Note the make of a record, if it is not known or differs from what is known of it."""
         entries = scan_entries(record, self._lists)
         if not entries or any(record[entry.head : entry.start] != entry.make_head(entry.nbytes) for entry in entries):
-            return False
+            return
         names = tuple((entry.key, entry.kind, entry.is_whole) for entry in entries)
         make = self._makes.get(names)
-        if make is None and len(self._makes) >= _MAKES:
-            return False
-        varying: frozenset[str] = frozenset()
-        if make is not None:
-            changed = {a.key for a, b in zip(entries, make.entries, strict=True) if a.nbytes != b.nbytes}
-            if changed <= make.varying:
-                return False  # odd in another way
-            varying = make.varying | changed
-        try:
-            self._makes[names] = Make(self._leaves, entries if make is None else make.entries, varying)
-        except KeyError:
-            return False
-        return True
+        known = noted.get(names) or (None if make is None else (make.entries, make.varying))
+        if known is None:
+            if len(self._makes.keys() | noted.keys()) < _MAKES:
+                noted[names] = entries, frozenset()
+            return
+        changed = {a.key for a, b in zip(entries, known[0], strict=True) if a.nbytes != b.nbytes}
+        if not changed <= known[1]:  # else it is odd in another way
+            noted[names] = known[0], known[1] | changed
 
 
 def _cut(part: Part, bounds: Sequence[int]) -> list[list[Column]]:
