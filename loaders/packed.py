@@ -15,7 +15,7 @@ from .transforms.pack import Pack, Sequences
 __all__ = ["PackedLater", "copied", "pack_later"]
 
 #: So many tokens are numbered at a time: a batch that somebody keeps holds the numbers of no more.
-_NUMBERED = 1 << 18
+_NUMBERED = 1 << 16
 
 
 class PackedLater(Deferred):

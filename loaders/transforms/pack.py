@@ -211,7 +211,7 @@ def first_fit(lengths: Sequence[int], room: int) -> tuple[list[int], list[int]]:
     return homes, starts
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _count_to(size: int) -> npt.NDArray[np.int32]:
     return np.arange(size, dtype=np.int32)  # making it takes as long as all else that is done with it
 
