@@ -32,7 +32,7 @@ class Source(Protocol[T_co]):
     """The least that a loader needs: a length, and any element by its number.
 
     A source that also has ``__getitems__(indices) -> list`` or ``read_batch(indices) -> columns`` is read that way, many
-    elements at once.
+    elements at once; one that has ``will_need(indices) -> int`` is told ahead what will be read, see ``BaseSource``.
     """
 
     def __len__(self) -> int: ...
