@@ -10,6 +10,7 @@ from typing import Any
 from .columns import Columns
 from .deferred import Deferred
 from .description import describe
+from .end_to_end import EndToEnd
 from .errors import DecodeError
 from .example.plan import DecodePlan
 from .features import FeaturesDict
@@ -81,7 +82,8 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         where = self.records.located()
         if where is not None and (known := self._plan.decode_known(where, indices, bounds)) is not None:
             return known
-        records = self.records.gather(indices)
+        gather = self.records.gather_in_place if self._plan.is_columnar else self.records.gather
+        records = gather(indices)
         lap(READ)
         batches = self._plan.decode_columns(records, indices, bounds, lambda row: self.records.locate(int(indices[row])))
         if where is not None:
@@ -92,6 +94,16 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         """Return what ``read_batches`` does, large arrays still to be gathered; None where that is of no use."""
         where = self.records.located()
         return None if where is None else self._plan.defer_known(where, self._normalise(indices), bounds)
+
+    def _will_need(self, indices: Indices) -> int:
+        return self.records._will_need(indices)
+
+    def lay_end_to_end(self, indices: Indices) -> EndToEnd | None:
+        """Return the sequences of examples at ``indices``, all within bounds, end to end, not copied, for packing; None where
+        examples are anything but sequences that are stored as they are, or one has to be looked at by itself."""
+        records = self.records.gather(indices)
+        lap(READ)
+        return self._plan.lay_end_to_end(records)
 
     @property
     def fingerprint(self) -> str:

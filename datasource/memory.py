@@ -11,13 +11,13 @@ Addresses are made here alone, from arrays whose bounds were checked, and travel
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "view_bytes", "window"]
+__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "join_bytes", "view_bytes", "view_memory", "window"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -86,7 +86,17 @@ class Extents:
             offsets[places] = extents.offsets + (extents.base - base)
             sizes[places] = extents.sizes
         owners = tuple(owner for _, extents in parts for owner in extents.owners)
-        return cls(base, offsets, sizes, end - base, min(extents.smallest for _, extents in parts), owners)
+        whole = Extents(base, offsets, sizes, end - base, min(extents.smallest for _, extents in parts), owners)
+        other = next((extents for _, extents in parts if type(extents) is not Extents), None)
+        return whole if other is None else other.including(whole, parts)
+
+    def including(self, whole: Extents, parts: Sequence[tuple[Ints, Extents]]) -> Extents:
+        """Return ``whole``, which was merged from ``parts``, as ranges of this kind: one of the parts has it."""
+        return whole
+
+    def whole(self) -> Extents:
+        """Return the ranges, each in one piece, for who looks at addresses: other kinds of ranges are interrupted."""
+        return self
 
     def inner(self, starts: Ints | int, sizes: Ints) -> Extents:
         """Return a part of each range.
@@ -221,6 +231,11 @@ def view_bytes(address: int, size: int, owner: object) -> memoryview:
 _EVERYTHING = np.asarray(_Memory(1, (1 << 63) - 1, "|u1", ())).data
 
 
+def view_memory(address: int, size: int) -> memoryview:
+    """Return ``size`` bytes from ``address`` on, in place. Whoever asks answers for both, and for how long they last."""
+    return _EVERYTHING[address - 1 : address - 1 + size]
+
+
 def copy_bytes(address: int, size: int) -> bytes:
     """Return ``size`` bytes from ``address`` on. Whoever asks answers for both, and holds what they belong to.
 
@@ -228,3 +243,8 @@ def copy_bytes(address: int, size: int) -> bytes:
     2**32 + 5 bytes it gives 5).
     """
     return _EVERYTHING[address - 1 : address - 1 + size].tobytes()
+
+
+def join_bytes(spans: Iterable[tuple[int, int]], tail: bytes = b"") -> bytearray:
+    """Return copies of memory, each from one address to another, end to end, and ``tail`` behind them; see ``copy_bytes``."""
+    return bytearray().join([*[_EVERYTHING[start - 1 : stop - 1] for start, stop in spans], tail])

@@ -25,7 +25,11 @@ class RecordSource(BaseSource[bytes]):
 
     @abstractmethod
     def gather(self, indices: Indices) -> Extents:
-        """Return the records at ``indices``, all within bounds, where they lie in memory."""
+        """Return the records at ``indices``, all within bounds, where they lie in memory, each in one piece."""
+
+    def gather_in_place(self, indices: Indices) -> Extents:
+        """Return the same, ranges that are interrupted among them, see ``Extents.whole``: for who asks for fields only."""
+        return self.gather(indices)
 
     def located(self) -> Located | None:
         """Return what is known of where in memory records are; None where they never stay in place."""
@@ -67,7 +71,7 @@ class RecordSource(BaseSource[bytes]):
         return self._read_one(index)
 
     def _read_many(self, indices: Indices) -> list[bytes]:
-        return self.gather(indices).tolist()
+        return self.gather_in_place(indices).tolist()
 
     def _read_columns(self, indices: Indices) -> Columns:
         column = np.empty(indices.size, object)

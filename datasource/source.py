@@ -75,6 +75,10 @@ class BaseSource(ABC, Sequence[T]):
         """Return several batches, cut out of ``indices``, all within bounds, at ``bounds``."""
         return [self._read_columns(indices[start:stop]) for start, stop in pairwise(bounds)]
 
+    def _will_need(self, indices: Indices) -> int:
+        """Do what ``will_need`` says, for ``indices`` that are all within bounds."""
+        return 0
+
     @property
     @abstractmethod
     def fingerprint(self) -> str:
@@ -136,6 +140,16 @@ class BaseSource(ABC, Sequence[T]):
     def read_batches(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]], bounds: Sequence[int]) -> list[Columns]:
         """Return ``read_batch(indices[bounds[k] : bounds[k + 1]])`` for each ``k``: cheaper, for small batches."""
         return self._read_batches(self._normalise(indices), bounds)
+
+    def will_need(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> int:
+        """Let the system read elements from disk that will be asked for soon; return how many bytes it was told of.
+
+            source.will_need(order[1000:1128])      long before source.read_batch(order[1000:1032])
+
+        Returns at once, reads nothing itself and changes nothing that is read. 0 where it is of no use: for short records, for
+        what is in memory, and while what this thread reads comes out of the system's cache. Loaders do it by themselves.
+        """
+        return self._will_need(self._normalise(indices))
 
     def __iter__(self) -> Iterator[T]:
         # By blocks, because reading many at once is several times cheaper than one by one; small ones first, because the

@@ -11,7 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["decode_packed", "decode_varint", "decode_varints", "encode_packed", "encode_varint"]
+__all__ = [
+    "decode_packed",
+    "decode_varint",
+    "decode_varints",
+    "decode_words",
+    "encode_packed",
+    "encode_varint",
+    "split_varints",
+]
+
+Ints = npt.NDArray[np.int64]
 
 _UINT64 = (1 << 64) - 1
 # Below this many bytes a Python loop is faster than the dozen NumPy calls (measured: 60 ns a byte against 9 us a list).
@@ -105,7 +115,34 @@ def decode_packed(data: bytes, start: int, stop: int) -> npt.NDArray[np.int64] |
         return None
 
 
-def _decode(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+def decode_words(words: npt.NDArray[np.uint64], sizes: Ints | int) -> Ints | None:
+    """Return the varints that end with the last byte of each word, little-endian, shape ``(n,)``.
+
+    None unless each is one whole varint of 1 to 8 bytes.
+
+    Args:
+      words: The bytes before the varint may be anything.
+      sizes: Bytes of each varint, or of all.
+    """
+    if np.min(sizes) < 1 or np.max(sizes) > 8:
+        return None
+    kept = words >> np.asarray(64 - 8 * sizes, np.uint64)
+    if ((kept & _HIGH_BITS) != _GOES_ON[sizes]).any():
+        return None
+    return _close_gaps(kept).view(np.int64)
+
+
+def split_varints(data: npt.NDArray[np.uint8]) -> tuple[Ints, Ints]:
+    """Return all varints of ``data``, end to end, as int64, and the position behind each: as ``decode_packed`` reads them.
+
+    Raises:
+      ValueError: The last one is unfinished, or one is longer than ten bytes.
+    """
+    values, ends = _decode(data)
+    return values.view(np.int64), ends
+
+
+def _decode(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], Ints]:
     """Return the varints and where they end, without a Python loop over them: 600,000 take 12 ms."""
     if data.size == 0:
         return np.empty(0, np.uint64), np.empty(0, np.int64)
@@ -117,6 +154,10 @@ def _decode(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], npt.ND
     longest = int(lengths.max())
     if longest > 10:
         raise ValueError(f"a varint of {longest} bytes does not fit 64 bits")
+    if 3 < longest <= 8:
+        padded = np.concatenate((np.zeros(8, np.uint8), data))
+        words: npt.NDArray[np.uint64] = np.ndarray(data.size + 1, "<u8", padded, strides=(1,))[ends]
+        return _close_gaps(words >> (64 - 8 * lengths).astype(np.uint64)), ends
     # Place by place: most numbers are short, so that each round has fewer of them than the last.
     values = (data[starts] & 0x7F).astype(np.uint64)
     which: npt.NDArray[np.int64] = np.arange(starts.size, dtype=np.int64)
@@ -124,6 +165,27 @@ def _decode(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], npt.ND
         which = which[lengths[which] > place]
         values[which] |= (data[starts[which] + place] & 0x7F).astype(np.uint64) << np.uint64(7 * place)
     return values, ends
+
+
+_HIGH_BITS = np.uint64(0x8080808080808080)
+#: The high bits of a varint of so many bytes: all but the last byte have one.
+_GOES_ON = np.array([0, *(int.from_bytes(b"\x80" * (size - 1), "little") for size in range(1, 9))], np.uint64)
+#: Lower and upper half of each 2, 4 and 8 bytes of a word, as far as bits of the value are there; and how far apart they are.
+_GAPS = [
+    tuple(map(np.uint64, gap))
+    for gap in (
+        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
+        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+    )
+]
+
+
+def _close_gaps(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return the lower seven bits of each byte side by side: as neighbours, then as neighbouring pairs, then as halves."""
+    for lower, upper, gap in _GAPS:
+        words = words & lower | (words & upper) >> gap
+    return words
 
 
 def _loop(data: bytes) -> Sequence[int] | None:

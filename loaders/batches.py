@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..datasource.columns import StructureError
+from ..datasource.end_to_end import EndToEnd
 from .chunk import Chunk, join, listed
 from .fetch import Fetcher
+from .packed import copied, pack_later
 from .plan import BatchPlan, Cursor, SpanPlan
 from .regroup import Group, Regrouper
 from .runs import Made
@@ -110,20 +112,29 @@ class Batches:
         ends_epoch = reached == self._plan.length_of(epoch)
         self._regrouper.add(chunk, epoch, start, ends_epoch=ends_epoch)
         self._barren = start == 0 or self._barren
-        while (group := self._regrouper.pop()) is not None:
-            self._barren = False
+        groups = list(iter(self._regrouper.pop, None))
+        self._barren = self._barren and not groups
+        for group, batch in zip(groups, self._assemble_all(groups), strict=True):
             rows = -(-group.size // self._row_length)
-            ready.append(Ready(self._assemble(group), group.cursor, rows, group.cursor.position))
+            ready.append(Ready(batch, group.cursor, rows, group.cursor.position))
         if ends_epoch and self._barren and self._endless:
             raise ValueError(f"all of epoch {epoch} gave no batch, and num_epochs=None would try the next one for ever")
 
+    def _assemble_all(self, groups: Sequence[Group]) -> Iterable[Any]:
+        if self._packing is not None and self._fetcher.lays and not self._fetcher.chain.batch_maps:
+            if all(type(piece.rows) is EndToEnd for group in groups for piece in group.pieces):
+                return pack_later(self._packing, [group.pieces for group in groups])
+        return map(self._assemble, groups)
+
     def _assemble(self, group: Group) -> Any:
-        epoch = group.cursor.epoch
+        epoch, pieces = group.cursor.epoch, group.pieces
+        if self._packing is not None and self._fetcher.lays:
+            pieces = [copied(self._packing, piece) for piece in pieces]
         if self._fetcher.collates:
-            batch = self._fetcher.collate(listed(group.pieces), lambda: self._records(epoch, group))
+            batch = self._fetcher.collate(listed(pieces), lambda: self._records(epoch, group))
         else:
             try:
-                batch = join(group.pieces)
+                batch = join(pieces)
             except StructureError as error:
                 self._fetcher.note(error, "", self._records(epoch, group))
                 raise

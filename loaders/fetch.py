@@ -15,8 +15,10 @@ from ..datasource.source import Source
 from .chunk import Chunk
 from .chunking import Chunker, note_transform
 from .in_hand import NOTHING, mark
+from .read_ahead import ReadAhead
 from .reading import Reader, describe_source
 from .rows import Rows, has_large
+from .state.order import Order
 from .task import Task
 from .transforms.chain import Chain, Randoms
 from .transforms.faults import OnError
@@ -44,6 +46,7 @@ class Fetcher:
 
     Attributes:
       is_even: Whether every position gives one row on whatever rank, so that batches are known before they are made.
+      lays: Whether records may be sequences that are only to be laid end to end: ``fetch_run`` finds out.
       makes_chunks: Whether it makes chunks, which somebody has to cut batches from.
     """
 
@@ -63,6 +66,8 @@ class Fetcher:
         self._reader = Reader(source, columns=not chain.takes_examples and collate_fn is None)
         self.is_even = chain.is_even and on_error in ("raise", "substitute")
         self.makes_chunks = not self.is_even or on_error != "raise"
+        lays = chain.only_chains and collate_fn is None and on_error == "raise"
+        self.lays = lays and self._reader.lay_end_to_end is not None
         self._chunker = Chunker(self._reader, chain, on_error=on_error, seed=seed, collates=collate_fn is not None)
 
     def parts(self) -> dict[str, object]:
@@ -73,7 +78,7 @@ class Fetcher:
     @property
     def takes_runs(self) -> bool:
         """Whether several batches are cheaper made in one go."""
-        return self._reader.read_batches is not None
+        return self._reader.read_batches is not None or self.lays
 
     @property
     def collates(self) -> bool:
@@ -84,6 +89,11 @@ class Fetcher:
     def is_divisible(self) -> bool:
         """Whether a batch is the same when parts of it are made by themselves and put together."""
         return not (self.collates or self.makes_chunks or self.chain.batch_maps)
+
+    def read_ahead(self, order: Order) -> ReadAhead | None:
+        """Return what tells the source of records to come; None where it does not want to know."""
+        will_need = getattr(self._reader.source, "will_need", None)
+        return None if will_need is None else ReadAhead(will_need, order)
 
     def fetch(self, task: Task) -> Any:
         """Return the batch of some positions."""
@@ -132,8 +142,10 @@ class Fetcher:
         """Return the batches or chunks of ``records[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``.
 
         Args:
-          defers: Whether batches may be ``Deferred``.
+          defers: Whether batches may be ``Deferred``, or one chunk of ``EndToEnd`` for all.
         """
+        if self.lays:
+            return self._lay_run(records, bounds, defers)
         assert self._reader.read_batches is not None
         if defers and self._reader.defer_batches is not None and not self.makes_chunks and not self.chain.batch_maps:
             deferred = self._reader.defer_batches(records, bounds)
@@ -148,6 +160,21 @@ class Fetcher:
         if not self.chain.batch_maps:
             return columns
         return [self.finish(batch, records[start:stop].tolist) for batch, (start, stop) in batches]
+
+    def _lay_run(self, records: Indices, bounds: Sequence[int], defers: bool) -> list[Any]:
+        assert self._reader.lay_end_to_end is not None and self.chain.packing is not None
+        laid = self._reader.lay_end_to_end(records)
+        lap_source()
+        if laid is None:
+            raise ValueError("these examples are no sequences, or not as they should be")
+        if defers:
+            return [Chunk(laid, len(records), laid.lengths)]
+        chunks, at = [], 0
+        for start, stop in pairwise(bounds):
+            lengths = laid.lengths[start:stop]
+            chunks.append(Chunk(self.chain.packing.copy(laid, at, at := at + int(lengths.sum())), stop - start, lengths))
+        lap(COLLATE)
+        return chunks
 
     def collate(self, examples: list[Any], records: Callable[[], list[int]]) -> Any:
         """Return a batch of examples; ``records`` tells, where it fails, which they came from."""

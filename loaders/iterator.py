@@ -128,7 +128,7 @@ class LoaderIterator(Iterator[Any]):
         try:
             batch, cursor, rows, _ = self._ready.popleft()
             began = None
-            if type(batch) is Deferred:
+            if isinstance(batch, Deferred):
                 began = time.perf_counter()
                 batch = batch.make()
             loader._progress.deliver(self._pass, cursor)
@@ -149,7 +149,7 @@ class LoaderIterator(Iterator[Any]):
                 return
             batch, cursor, rows, stop = self._ready[0]
             try:
-                if type(batch) is Deferred:
+                if isinstance(batch, Deferred):
                     start = time.perf_counter()
                     batch = batch.make()
                     loader._watch.finished(time.perf_counter() - start)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..datasource.columns import Columns, StructureError
 from ..datasource.deferred import Deferred
+from ..datasource.end_to_end import EndToEnd
 from ..datasource.examples import ExampleDataSource
 from ..datasource.source import BaseSource, Source
 from .in_hand import mark
@@ -46,6 +47,10 @@ class Reader:
         # Only of a source that says so of itself: a subclass may read otherwise.
         self.defer_batches: Callable[..., list[Deferred] | None] | None = (
             source.defer_batches if columns and type(source) is ExampleDataSource else None
+        )
+        # As arrays that are not copied yet, see ``EndToEnd``.
+        self.lay_end_to_end: Callable[[Indices], EndToEnd | None] | None = (
+            source.lay_end_to_end if type(source) is ExampleDataSource else None
         )
         self._read_many: Callable[[list[int]], list[Any]] | None = getattr(source, "__getitems__", None)
 

@@ -40,13 +40,21 @@ class Group:
 
     Attributes:
       pieces: Where they are.
-      positions: The positions of the epoch that they came from, one a row; int64.
+      origins: Of each piece, the first position of its chunk and where each position's rows end there.
       cursor: Where the next batch begins.
     """
 
     pieces: list[Piece]
-    positions: Ints
+    origins: list[tuple[int, Ints]]
     cursor: Cursor
+
+    @property
+    def positions(self) -> Ints:
+        """The positions of the epoch that they came from, one a row; int64."""
+        pairs = zip(self.pieces, self.origins, strict=True)
+        return np.concatenate(
+            [start + np.searchsorted(ends, np.arange(piece.start, piece.stop), side="right") for piece, (start, ends) in pairs]
+        )
 
     @property
     def size(self) -> int:
@@ -102,18 +110,18 @@ class Regrouper:
         wanted = min(size, self._count)
         self._count -= wanted
         pieces: list[Piece] = []
-        positions: list[Ints] = []
+        origins: list[tuple[int, Ints]] = []
         while wanted:
             held = self._held[0]
             stop = min(held.stop, held.row + wanted)
             wanted -= stop - held.row
             pieces.append(Piece(held.rows, held.row, stop, int(held.ends[-1])))
-            positions.append(held.start + np.searchsorted(held.ends, np.arange(held.row, stop), side="right"))
+            origins.append((held.start, held.ends))
             held.row = stop
             if held.row == held.stop:
                 self._held.popleft()
         cursor = self._held[0].cursor(self._end.epoch) if self._held else self._end
-        return Group(pieces, np.concatenate(positions), cursor)
+        return Group(pieces, origins, cursor)
 
     def _hold(self, held: _Held) -> None:
         if held.row < held.stop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -53,6 +53,7 @@ class RunMaker:
     def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None, *, defers: bool = False) -> None:
         self._fetcher = fetcher
         self._order = copy.copy(order)  # passes that run side by side do not disturb each other
+        self._ahead = fetcher.read_ahead(self._order)
         self._info = info
         self._defers = defers
         self._max_batches = 1
@@ -74,7 +75,7 @@ class RunMaker:
         try:
             enter_worker(self._info)
             with Laps() as laps:
-                self._fetch(run, batches, allocate)
+                run = self._fetch(run, batches, allocate)
         except StopIteration as caught:
             # Passed on as it is, it would end the user's loop as if all was read.
             error = RuntimeError("the source, a transform or collate_fn raised StopIteration")
@@ -85,22 +86,26 @@ class RunMaker:
         sizes = [count_bytes(batches[k]) for k in {0, len(batches) - 1}] if batches else [0]
         if batches and self._fetcher.takes_runs:
             # Of deferred batches only the addresses are there: the longer the run, the less its some 30 array operations cost.
-            most = _RUN_BATCHES if type(batches[-1]) is Deferred else _RUN_BYTES // max(1, *sizes)
+            is_deferred = type(batches[-1]) is Deferred or (self._defers and self._fetcher.lays)
+            most = _RUN_BATCHES if is_deferred else _RUN_BYTES // max(1, *sizes)
             self._max_batches = max(1, min(_RUN_BATCHES, most))
         worker = 0 if self._info is None else self._info.id
         nbytes = sum(sizes) * len(batches) // len(sizes)
         times = Times(worker, laps.start_ns, tuple(laps.spent_ns), nbytes, busy_ns + time.thread_time_ns())
         return Made(run, batches, error, times)
 
-    def _fetch(self, run: Run, batches: list[Any], allocate: Allocate) -> None:
-        """Append the batches of a run to ``batches``, as far as it goes."""
+    def _fetch(self, run: Run, batches: list[Any], allocate: Allocate) -> Run:
+        """Append the batches of a run to ``batches``, as far as it goes; return the run, as one batch if it was made as one."""
         first = run.bounds[0]
+        if self._ahead is not None:
+            self._ahead.move(run.epoch, first, run.bounds[-1])
         indices = self._order.records(run.epoch, first, run.bounds[-1])
         bounds = [bound - first for bound in run.bounds]
-        if len(bounds) > 2:
+        if len(bounds) > 2 or self._fetcher.lays:
             with suppress(Exception):  # of which batch it is, the loop below finds out
-                batches += self._fetcher.fetch_run(indices, bounds, defers=self._defers)
-                return
+                made = self._fetcher.fetch_run(indices, bounds, defers=self._defers)
+                batches += made
+                return run if len(made) == len(bounds) - 1 else replace(run, bounds=(first, run.bounds[-1]))
         for start, stop in pairwise(bounds):
             task = Task(self._order, run.epoch, first + start, indices[start:stop], allocate)
             if not self._fetcher.makes_chunks:
@@ -110,3 +115,4 @@ class RunMaker:
             batches.append(chunk)
             if error is not None:
                 raise error
+        return run

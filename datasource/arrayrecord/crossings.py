@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..memory import Extents, copy_bytes
+from ..memory import Extents, view_memory
 from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES
 
 __all__ = ["Crossings"]
@@ -108,6 +108,6 @@ class Crossings:
         pieces = []
         while size:
             here = min(size, BLOCK_BYTES - place % BLOCK_BYTES)
-            pieces.append(copy_bytes(self._base + place, here))
+            pieces.append(view_memory(self._base + place, here))
             place, size = place + here + BLOCK_HEADER_BYTES, size - here
         return b"".join(pieces)

@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError, DataError, ShardNotFoundError
+from ..hints import hint_file, hint_memory
 from ..memory import Extents
+from .blocked import LONG_BYTES, BlockedExtents
 from .blocks import BLOCK_HEADER_BYTES, USABLE_BYTES, strip_block_headers, to_logical, to_physical
 from .mapping import map_file
 
@@ -48,8 +50,12 @@ class ShardFile(ABC):
         """Return the bytes of the file from one byte to another, both within it, block headers and all."""
 
     @abstractmethod
+    def hint(self, starts: Ints, stops: Ints) -> int:
+        """Let the system read ranges, at least one, between logical positions ahead; see ``hint_memory``."""
+
+    @abstractmethod
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
-        """Return many ranges from logical positions, each contiguous in memory: in place where they are, else copied.
+        """Return many ranges from logical positions: in place where each is in one piece, or all are long; else copied.
 
         Raises:
           IndexError: One reaches out of the file.
@@ -120,12 +126,19 @@ class _MappedFile(ShardFile):
     def read_raw(self, start: int, stop: int) -> bytes:
         return self._array[start:stop].tobytes()
 
+    def hint(self, starts: Ints, stops: Ints) -> int:
+        begins = to_physical(starts)
+        return hint_memory(begins + self._array.ctypes.data, to_physical(stops) - begins)
+
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
         if starts.size and (int(starts.min()) < 0 or (starts > to_logical(self.file_bytes) - sizes).any()):
             raise IndexError(f"a range reaches out of the {self.file_bytes} bytes of {self.path}")
         whole = starts % USABLE_BYTES + sizes <= USABLE_BYTES
         if whole.all():
             return Extents.within(self._array, to_physical(starts), sizes)
+        if sizes.min() >= LONG_BYTES:
+            firsts = USABLE_BYTES - starts % USABLE_BYTES
+            return BlockedExtents.of(self._array.ctypes.data, to_physical(starts), sizes, firsts, (self._array,))
         # 1.3 % of 800-byte records cross a block boundary; those are put together in a buffer of their own.
         inside, crossing = np.flatnonzero(whole), np.flatnonzero(~whole)
         ranges = zip(starts[crossing].tolist(), sizes[crossing].tolist(), strict=True)
@@ -172,6 +185,10 @@ class _PreadFile(ShardFile):
             pieces.append(data)
             size, physical = size - len(data), physical + len(data)
         return b"".join(pieces)
+
+    def hint(self, starts: Ints, stops: Ints) -> int:
+        begins = to_physical(starts)
+        return hint_file(self._handle, begins, to_physical(stops) - begins)
 
     def gather(self, starts: Ints, sizes: Ints) -> Extents:
         return Extents.joined([self.read(*each) for each in zip(starts.tolist(), sizes.tolist(), strict=True)])

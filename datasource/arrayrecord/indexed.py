@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 from ..distinct import distinct, first_places
 from ..errors import CorruptShardError, DataError
+from ..hints import hint_memory, is_due
 from ..memory import Extents
-from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, to_physical
+from .blocked import LONG_BYTES, BlockedExtents
+from .blocks import BLOCK_BYTES, BLOCK_HEADER_BYTES, USABLE_BYTES, to_physical
 from .crc import load_crc32c
 from .crossings import Crossings
 from .file import MapFile
@@ -35,6 +37,8 @@ OpenShard = Callable[[int], ShardReader]
 #: Of so few records, which take a megabyte, addresses are kept once all are known to be sound: a batch of 128 finds them in
 #: 1.3 us in place of 7.
 _MAX_ADDRESSES = 1 << 17
+#: What stands before a record in its chunk takes no more.
+_HEAD_BYTES = 64
 
 #: What is known of the records of a slot: nothing, that they are sound and where the index says, that some are elsewhere.
 _UNKNOWN, _SOUND, _ODD = range(3)
@@ -60,6 +64,7 @@ class IndexedRecords:
       size: Bytes of a record, if all are alike, else -1.
       slot_bits: See above.
       addresses: Of all records, once they are known to be sound, and are few.
+      is_long: Whether most records cross boundaries of blocks, and so are nowhere in one piece.
 
     Raises:
       KeyError: The index lacks a shard, or says nothing of neighbours or places.
@@ -84,6 +89,7 @@ class IndexedRecords:
         self._counts = index.counts[self._numbers]
         self.size = -1 if index.alike is None else index.alike[2]
         self.slot_bits = int(self._run_bits[0])
+        self.is_long = sum(index.file_bytes) >= LONG_BYTES * max(1, self._sizes.size)
         self._region = Region(index.file_bytes)
         self._base = self._region.array.ctypes.data
         self._crossings = Crossings(self._region.array)
@@ -146,16 +152,39 @@ class IndexedRecords:
           owner: Keeps the mappings alive.
           open_shard: Shard number -> its reader, which stays open.
         """
+        if self.is_long and is_due(indices.size):
+            self.hint(indices, open_shard)
         slots = indices >> self.slot_bits
         if (self._slots[slots] != _SOUND).any():
             if not self.check(distinct(slots), open_shard).all():
                 return None
+        if self.is_long:
+            return self._gather_long(self._rows(indices), owner)
         addresses, owners = self.locate(indices)
         sizes = self._sizes[self._rows(indices)]
         base = int(addresses.min())
         addresses -= base
         span = int((addresses + sizes).max())
         return Extents(base, addresses, sizes, span, int(sizes.min()), (owner, *owners))
+
+    def _gather_long(self, rows: Ints, owner: object) -> Extents:
+        """Return records where they are, block headers and all."""
+        places = np.abs(self._places[rows])
+        base = int(places.min())
+        firsts = BLOCK_BYTES - places % BLOCK_BYTES
+        return BlockedExtents.of(self._base + base, places - base, self._sizes[rows], firsts, (owner,))
+
+    def hint(self, indices: Ints, open_shard: OpenShard) -> int:
+        """Let the system read records, at least one, ahead if they are long, opening their shards; see ``hint_memory``."""
+        if not self.is_long:
+            return 0
+        if not self._fits.all():
+            indices = indices[self._open(np.searchsorted(self._ends, indices, side="right"), open_shard)]
+        if not indices.size:
+            return 0
+        rows = self._rows(indices)
+        starts, sizes = np.abs(self._places[rows]) - _HEAD_BYTES, self._sizes[rows] + _HEAD_BYTES
+        return hint_memory(starts + self._base, sizes + BLOCK_HEADER_BYTES * (sizes // USABLE_BYTES + 2))
 
     def locate(self, indices: Ints) -> tuple[Ints, tuple[object, ...]]:
         """Return where in memory records are, in one piece, and what else keeps them there; all were checked."""
@@ -208,7 +237,11 @@ class IndexedRecords:
                 self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits)
             )
             self._slots[slots] = np.where(sound, _SOUND, _ODD)
-        if self._count <= _MAX_ADDRESSES and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all():
+        if (
+            self._count <= _MAX_ADDRESSES
+            and not self.is_long
+            and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all()
+        ):
             self._keep_addresses()
 
     def _samples(self, slots: Ints) -> tuple[Ints, Ints]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptShardError
+from ..hints import LEAST_BYTES, is_due, is_of_use
 from ..memory import Extents
 from .blocks import USABLE_BYTES, to_physical
 from .cache import GroupCache
@@ -72,11 +73,16 @@ class ShardReader:
         self._starts = starts if isinstance(starts, Steps) else starts.data
         self._sizes = self.index.decoded_sizes.data
         self._base = 0 if self._file.mapping is None else self._file.mapping.ctypes.data
+        self._is_long = self._starts[-1] - self._starts[0] >= LEAST_BYTES * max(1, len(self._starts) - 1)
 
     def _believe(self, indexed: IndexedShard | None) -> ShardIndex | None:
         """Return the index that was made of this file, if it still fits."""
         if indexed is None:
             return None
+        if indexed.index.num_records and is_of_use():
+            # Else the three places that it is told by are read one after the other, with all that the system reads around them.
+            heads = np.asarray(indexed.index.starts[np.array([0, -2, -1])])
+            self._file.hint(heads, heads + CHUNK_HEADER_BYTES)
         if reason := indexed.mismatch(self._file):
             warnings.warn(
                 f"{self.path}: the record index is not used, {reason}; make it again with `arrayfeed index`",
@@ -120,6 +126,22 @@ class ShardReader:
             raise self._explain_crc(record, found)
         return data, address
 
+    def address_of(self, starts: Ints) -> Ints:
+        """Return where in memory logical positions of a mapped file are."""
+        return to_physical(starts) + self._base
+
+    def hint(self, records: Ints) -> int:
+        """Let the system read records, at least one, ahead if chunks are long; see ``hint_memory``."""
+        if not self._is_long:
+            return 0
+        chunks = records if self.index.record_ends is None else np.unique(self.index.locate(records)[0])
+        return self._file.hint(self.index.starts[chunks], self.index.starts[chunks + 1])
+
+    def hint_due(self, records: Ints) -> None:
+        """Do so for records that are read at once now, if that is of use; see ``is_due``."""
+        if self._is_long and is_due(records.size):
+            self.hint(records)
+
     def offset_of(self, record: int) -> int:
         """Return the byte of the file at which the chunk of record ``0 <= record < num_records`` begins."""
         chunk = record if self.index.record_ends is None else int(self.index.locate(np.array([record]))[0][0])
@@ -154,6 +176,7 @@ class ShardReader:
         Raises:
           CorruptShardError: A record is damaged; the first of them in the asked order is named.
         """
+        self.hint_due(records)
         if self.index.record_ends is not None:
             return self._read_many_grouped(records)
         starts, sizes = self.index.starts[records], self.index.decoded_sizes[records]

@@ -16,11 +16,14 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..errors import CorruptShardError
+from ..errors import CorruptShardError, DataError
+from ..hints import foretell, is_of_use
 from ..memory import Extents, copy_bytes, view_bytes
 from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
 from ..source import Indices
+from .blocked import LONG_BYTES, BlockedExtents
+from .blocks import USABLE_BYTES
 from .file import Io
 from .indexed import IndexedRecords
 from .located import Located, LocatedByIndex, LocatedByPlaces
@@ -161,16 +164,17 @@ class ArrayRecordDataSource(RecordSource):
     def _read_elsewhere(self, opened: OpenShards, index: int) -> bytes | memoryview:
         """Return a record that is not known to be in one piece anywhere."""
         places, indexed, number = opened.places, opened.indexed, bisect_right(self._ends, index)
+        reader, record_number = self._reader(opened, number), index + int(self._first[number])
+        reader.hint_due(np.array([record_number]))
         if indexed is not None:
             place, size = indexed.find(index)
             if place > 0:  # another thread has checked it just now
                 return copy_bytes(place, size)
             if place < 0:
                 return indexed.join(-place, size)
-        reader = self._reader(opened, number)
         if index < len(places.crossing_of) and (start := places.crossing_of[index]):
             return reader.file.read(start, places.size_of[index])  # was checked before
-        record, address = reader.read_one(index + int(self._first[number]))
+        record, address = reader.read_one(record_number)
         if indexed is not None:
             indexed.note_one(index, number, address)
         elif address and index < len(places.address_of):
@@ -178,11 +182,14 @@ class ArrayRecordDataSource(RecordSource):
         return record
 
     def gather(self, indices: Indices) -> Extents:
-        """Return the records at ``indices``, all within bounds, where they lie in memory.
+        """Return the records at ``indices``, all within bounds, where they lie in memory, each in one piece.
 
         What decoders build on: a field that lies at the same place in many records is gathered from there in one call,
         without making a ``bytes`` of any record. Uncompressed records are ranges of the mapped files themselves.
         """
+        return self.gather_in_place(indices).whole()
+
+    def gather_in_place(self, indices: Indices) -> Extents:
         opened = self._hold()
         if not indices.size:
             return Extents.joined([])
@@ -197,18 +204,40 @@ class ArrayRecordDataSource(RecordSource):
             return self._gather_known(opened, indices, addresses)
         elsewhere = np.flatnonzero(addresses == 0)
         crossings = places.crossings[indices[elsewhere]]
+        if crossings.all() and places.sizes[indices[elsewhere]].min() >= LONG_BYTES:
+            return self._gather_long(opened, indices, addresses, elsewhere, crossings)
         if crossings.all():
             found = self._gather_crossing(opened, indices, addresses, elsewhere, crossings)
         else:
             found = self._gather_shards(opened, indices)
-        kept = np.flatnonzero((places.crossings[indices] > 0) & (places.addresses[indices] == 0))
+        is_short = found.sizes < LONG_BYTES  # long ones are cut to fields where they are
+        kept = np.flatnonzero((places.crossings[indices] > 0) & (places.addresses[indices] == 0) & is_short)
         if kept.size:
             places.keep(indices[kept], found[kept])
         return found
 
+    def _will_need(self, indices: Indices) -> int:
+        opened = self._opened
+        if opened is None or not indices.size or not is_of_use():
+            return 0
+        told = 0
+        with suppress(DataError, OSError, ValueError):  # whoever reads these records is told
+            if opened.indexed is not None:
+                told = opened.indexed.hint(indices, partial(self._reader, opened))
+            else:
+                numbers = np.searchsorted(self._end_array, indices, side="right")
+                for number in np.unique(numbers).tolist():
+                    here = indices[numbers == number] + self._first[number]
+                    told += self._reader(opened, number).hint(here)
+        if told:
+            foretell(indices.size)
+        return told
+
     def located(self) -> Located | None:
         opened = self._hold()
         if opened.indexed is not None:
+            if opened.indexed.is_long:  # nowhere in one piece
+                return None
             return LocatedByIndex(opened.indexed, opened, partial(self._reader, opened))
         return LocatedByPlaces(opened.places, opened) if len(opened.places.addresses) else None
 
@@ -251,6 +280,21 @@ class ArrayRecordDataSource(RecordSource):
         joined = Extents.joined([self._reader(opened, number).file.read(start, size) for number, start, size in ranges])
         addresses[crossing] = joined.offsets + joined.base
         return self._gather_known(opened, indices, addresses, joined.owners)
+
+    def _gather_long(
+        self, opened: OpenShards, indices: Indices, addresses: Indices, crossing: Indices, starts: Indices
+    ) -> Extents:
+        """Return records that were read before; those in two blocks and more, which are long, where they are."""
+        numbers = np.searchsorted(self._end_array, indices[crossing], side="right")
+        for number in np.unique(numbers).tolist():
+            here, reader = numbers == number, self._reader(opened, number)
+            reader.hint_due(indices[crossing[here]] + self._first[number])
+            addresses[crossing[here]] = reader.address_of(starts[here])
+        sizes = opened.places.sizes[indices]
+        firsts = sizes + 1
+        firsts[crossing] = USABLE_BYTES - starts % USABLE_BYTES
+        lowest = int(addresses.min())
+        return BlockedExtents.of(lowest, addresses - lowest, sizes, firsts, (opened,))
 
     @property
     def files(self) -> list[str]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..columns import Columns
 from ..deferred import Deferred
+from ..end_to_end import EndToEnd
 from ..errors import DecodeError
 from ..features import FeaturesDict, Leaf
 from ..laps import READ, lap
@@ -20,7 +21,9 @@ from ..located import Located
 from ..memory import Extents
 from .known import LARGE_BYTES, Cuts, KnownRecords
 from .layout import Field, Layout
+from .sequences import RawSequences
 from .single import SingleDecoder
+from .varied import VariedDecoder
 
 __all__ = ["DecodePlan"]
 
@@ -33,6 +36,8 @@ _MAX_LAYOUTS = 64
 _NO_LAYOUT = 255
 #: So few records of one length are parsed: learning or comparing a layout costs as much as parsing a few.
 _FEW = 4
+#: Unless they are this long: to parse one is to copy it, and the batch to put together from parts, in every epoch again.
+_LONG_BYTES = 1 << 14
 #: Records of slots that are compared at a time: their heads, copied, stay in the second-level cache.
 _MOST_COMPARED = 4096
 
@@ -56,6 +61,8 @@ class DecodePlan:
         self._features = features
         self._leaves = features.leaves()
         self.single = SingleDecoder(features)
+        self._varied = VariedDecoder(self._leaves, self.single.lists, self.single.read_leaves)
+        self._sequences = RawSequences.of(self._leaves, self._varied)
         self._columnar = bool(self._leaves) and all(map(_takes_columns, self._leaves))
         self._layouts: list[Layout] = []
         # By record, see _match; 0 until its first read. Memory is taken as it is written to.
@@ -86,15 +93,20 @@ class DecodePlan:
           DecodeError: A record is not what the features promise; names the feature.
         """
         if not self._columnar:
-            return [self._decode_each(records, start, stop, locate) for start, stop in pairwise(bounds)]
+            return self._decode_varied(records, bounds, locate)
         numbers = self._number_of[indices]
         if numbers.size and not numbers.min():
-            numbers = self._number_of[indices] = self._match(records)
+            few = _FEW if records.smallest < _LONG_BYTES else 0
+            numbers = self._number_of[indices] = self._match(records, few)
         if numbers.size and numbers.max() < _NO_LAYOUT:
             with suppress(_OneByOne):
                 return self._cut_batches(numbers, records, bounds)
         columns = self._decode_mixed(numbers, records, locate)
         return [self._nest([column[start:stop] for column in columns]) for start, stop in pairwise(bounds)]
+
+    def lay_end_to_end(self, records: Extents) -> EndToEnd | None:
+        """Return the sequences that records hold, end to end, not copied; None where that cannot be, or one is at fault."""
+        return None if self._sequences is None else self._sequences.lay(records)
 
     def decode_known(self, where: Located, indices: Ints, bounds: Sequence[int]) -> list[Columns] | None:
         """Return batches of records as ``decode_columns`` does, straight from where they are; None if that cannot be.
@@ -278,6 +290,18 @@ class DecodePlan:
                 for column, value in zip(columns, self._read_leaves(record, row, locate), strict=True):
                     column[row] = value
         return columns
+
+    def _decode_varied(
+        self, records: Extents, bounds: Sequence[int], locate: Callable[[int], tuple[str, int]]
+    ) -> list[Columns]:
+        """Return batches of records that are not alike: decoded together where that can be, else one by one."""
+        try:
+            batches = self._varied.decode(records, bounds)
+        except Exception:  # whatever it is: one by one it is found out which record is at fault, and in what
+            batches = None
+        if batches is None:
+            return [self._decode_each(records, start, stop, locate) for start, stop in pairwise(bounds)]
+        return list(map(self._nest, batches))
 
     def _decode_each(self, records: Extents, start: int, stop: int, locate: Callable[[int], tuple[str, int]]) -> Columns:
         """Return a batch of records whose leaves are decoded one by one, images for a start."""

@@ -32,9 +32,9 @@ class SingleDecoder:
 
     def __init__(self, features: FeaturesDict) -> None:
         self._leaves = features.leaves()
-        # Lists of byte strings that are lists even where there is one string in them.
+        #: Keys of byte strings that are lists even where there is one string in them.
         single = {leaf.key for leaf in self._leaves if isinstance(leaf, ValueLeaf) and leaf.feature.counts == (1,)}
-        self._lists = {key for leaf in self._leaves for key in leaf.keys} - single
+        self.lists = {key for leaf in self._leaves for key in leaf.keys} - single
         self._makes: dict[_Names, _Make] = {}
         self.templates: list[Template] = []
         self._left = _MOST
@@ -82,7 +82,7 @@ class SingleDecoder:
         Threads may do so at once, and one may undo what another noted: then it is noted with the next such record.
         """
         self._left -= 1
-        entries = scan_entries(record, self._lists)
+        entries = scan_entries(record, self.lists)
         if not entries or any(record[entry.head : entry.start] != entry.make_head(entry.nbytes) for entry in entries):
             return
         names = tuple((entry.key, entry.kind, entry.is_whole) for entry in entries)

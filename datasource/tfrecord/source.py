@@ -6,6 +6,7 @@ import os
 import pickle
 import zlib
 from bisect import bisect_right
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import accumulate
 
@@ -13,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrayrecord.file import open_file
-from ..errors import CorruptShardError
+from ..errors import CorruptShardError, DataError
+from ..hints import LEAST_BYTES, foretell, hint_memory, is_due, is_of_use
 from ..memory import Extents, copy_bytes
 from ..records import RecordSource
 from ..shards import Paths, Shard, expand_paths
@@ -114,6 +116,8 @@ class TFRecordSource(RecordSource):
                 self._map(number)
             return self.gather(indices)
         addresses = bases + starts + HEADER_BYTES
+        if sizes.sum() >= LEAST_BYTES * sizes.size and is_due(sizes.size):
+            hint_memory(addresses, sizes)
         lowest = int(addresses.min())
         addresses -= lowest
         records = Extents(lowest, addresses, sizes, int((addresses + sizes).max()), int(sizes.min()), (mapped,))
@@ -121,6 +125,22 @@ class TFRecordSource(RecordSource):
         if unchecked.size:
             self._check_many(indices[unchecked], numbers[unchecked], starts[unchecked], records[unchecked].tolist())
         return records
+
+    def _will_need(self, indices: Indices) -> int:
+        if self._closed or not indices.size or not is_of_use():
+            return 0
+        numbers = np.searchsorted(self._end_array, indices, side="right")
+        places = indices + numbers
+        starts = self._offsets[places]
+        sizes = self._offsets[places + 1] - starts
+        if sizes.sum() < LEAST_BYTES * sizes.size:
+            return 0
+        with suppress(DataError, OSError, ValueError):  # whoever reads these records is told
+            for number in np.unique(numbers).tolist():
+                self._map(number)
+            foretell(indices.size)
+            return hint_memory(self._bases[numbers] + starts, sizes)
+        return 0
 
     def _check_many(self, indices: Indices, numbers: Indices, starts: Indices, records: list[bytes]) -> None:
         rows = zip(indices.tolist(), numbers.tolist(), starts.tolist(), records, strict=True)

@@ -62,6 +62,9 @@ class BatchView(BaseSource[Columns]):
             return map_structure(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), self._source._read_columns(rows))
         return stack(self._read_many(indices))  # which says that the short one does not fit, if there are others
 
+    def _will_need(self, indices: Indices) -> int:
+        return self._source._will_need(self._rows(indices)[0])
+
     def _rows(self, indices: Indices) -> tuple[Indices, Indices]:
         """Return the source's elements that are in the batches ``indices``, end to end, and how many each batch has."""
         rows = indices[:, None] * self._stride + np.arange(self._size)

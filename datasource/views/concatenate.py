@@ -91,6 +91,9 @@ class ConcatenatedView(BaseSource[Any]):
             for start, stop, share in zip(bounds, bounds[1:], shares, strict=False)
         ]
 
+    def _will_need(self, indices: Indices) -> int:
+        return sum(part._will_need(local) for _, part, local in self._group(indices))
+
     def _group(self, indices: Indices) -> list[tuple[Indices, BaseSource[Any], Indices]]:
         """Return for each part that is asked: the places in ``indices``, ascending, the part, and the indices in it."""
         numbers = np.searchsorted(self._end_array, indices, side="right")

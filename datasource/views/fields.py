@@ -36,6 +36,9 @@ class FieldsView(BaseSource[tuple[Any, ...]]):
     def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
         return list(map(self._pick, self._source._read_batches(indices, bounds)))
 
+    def _will_need(self, indices: Indices) -> int:
+        return self._source._will_need(indices)
+
     def _pick(self, fields: Any) -> tuple[Any, ...]:
         return tuple([_find(fields, name) for name in self._names])
 

@@ -42,6 +42,9 @@ class IndexView(BaseSource[T]):
     def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
         return self._source._read_batches(self._lookup(indices), bounds)
 
+    def _will_need(self, indices: Indices) -> int:
+        return self._source._will_need(self._lookup(indices))
+
     def _lookup(self, indices: Indices) -> Indices:
         if isinstance(self._indices, range):
             return indices * self._indices.step + self._indices.start

@@ -47,6 +47,9 @@ class MapView(BaseSource[Any]):
         examples = self._read_many(indices)
         return [stack(examples[start:stop]) for start, stop in pairwise(bounds)]
 
+    def _will_need(self, indices: Indices) -> int:
+        return self._source._will_need(indices)
+
     def _apply(self, element: Any, index: int) -> Any:
         function: Any = None
         try:

@@ -62,6 +62,9 @@ class UnbatchView(BaseSource[Any]):
             parts.append((here, map_structure(operator.itemgetter(rows[here]), batch)))
         return merge(indices.size, parts)
 
+    def _will_need(self, indices: Indices) -> int:
+        return self._source._will_need(np.unique(indices // self._size))
+
     def _read_wanted(self, wanted: Indices) -> list[Columns]:
         return [
             self._check(batch, number) for batch, number in zip(self._source._read_many(wanted), wanted.tolist(), strict=True)

@@ -70,6 +70,9 @@ class ZipView(BaseSource[Any]):
     def _read_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Columns]:
         return list(map(self._join, zip(*[part._read_batches(indices, bounds) for part in self._parts], strict=True)))
 
+    def _will_need(self, indices: Indices) -> int:
+        return sum(part._will_need(indices) for part in self._parts)
+
     def _join(self, values: Sequence[Any]) -> Any:
         return dict(zip(self._names, values, strict=True)) if self._names else tuple(values)
 

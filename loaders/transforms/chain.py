@@ -25,6 +25,7 @@ class Chain:
     Attributes:
       batch_maps: What is done to whole batches.
       packing: How examples are packed; None if they are not.
+      only_chains: Whether examples are laid end to end, and nothing is done to them before.
       is_even: Whether every example that goes in gives one that comes out.
 
     Raises:
@@ -54,6 +55,7 @@ class Chain:
         kinds = [type(transform) for _, transform in self._steps]
         self._randoms = [RecordRandom(seed, stream=stream) for stream in range(kinds.count(RandomMap))]
         self.is_even = self.packing is None and Filter not in kinds and FlatMap not in kinds
+        self.only_chains = self.packing is not None and self.packing.span is None and not self._steps
         # Functions alone are called in a shorter loop: a third of the time of the general one.
         only_functions = self.packing is None and not {RandomMap, Filter, FlatMap}.intersection(kinds)
         self._functions = [(name, step) for name, step in self._steps if callable(step)] if only_functions else None

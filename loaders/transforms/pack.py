@@ -10,10 +10,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ...datasource.end_to_end import EndToEnd
+from ...datasource.memory import join_bytes
+
 __all__ = ["SEGMENTS", "TOKENS", "Overlong", "Pack", "Strategy", "pack"]
 
 Strategy = Literal["first_fit", "concat"]
 Overlong = Literal["raise", "truncate", "split", "drop"]
+Ints = npt.NDArray[np.int64]
 Sequences = dict[str, npt.NDArray[Any]]
 
 #: What a packed row has besides the fields of its examples; and what the field of a bare sequence is called.
@@ -77,15 +81,49 @@ class Pack:
         """Return what ``chain`` gave, which may be of several pieces, as rows; the last one is padded."""
         begins = chained[SEGMENTS]
         rows = -(-len(begins) // self.length)
-        shape = (rows, self.length)
         packed = {name: self._to_rows(name, array, rows) for name, array in chained.items() if name != SEGMENTS}
-        begins = np.concatenate([begins, np.zeros(rows * self.length - len(begins), np.bool_)]).reshape(shape)
-        begins[:, 0] = True
-        columns = np.arange(self.length, dtype=np.int32)
-        valid = (np.arange(rows * self.length) < len(chained[SEGMENTS])).reshape(shape)
-        segments = np.cumsum(begins, axis=1, dtype=np.int32) * valid
-        positions = (columns - np.maximum.accumulate(np.where(begins, columns, 0), axis=1)) * valid
-        return {**packed, SEGMENTS: segments, POSITIONS: positions.astype(np.int32)}
+        return {**packed, **self.number(begins.nonzero()[0], len(begins))}
+
+    def number(self, begins: Ints, size: int) -> Sequences:
+        """Return segments and positions of ``size`` tokens end to end, in rows, where sequences begin at ``begins``."""
+        rows = np.arange(0, size, self.length)
+        starts = np.concatenate((begins, rows))
+        starts.sort()
+        is_first = np.ones(starts.size, np.bool_)  # a sequence may begin where a row does
+        np.not_equal(starts[1:], starts[:-1], out=is_first[1:])
+        starts = starts[is_first]
+        lengths = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+        lengths[-1:] = size - starts[-1:]
+        numbers = np.arange(1, starts.size + 1) - starts.searchsorted(rows)[starts // self.length]
+        segments = numbers.astype(np.int32).repeat(lengths)
+        positions = np.arange(size, dtype=np.int32)
+        positions -= starts.astype(np.int32).repeat(lengths)
+        if missing := -size % self.length:
+            padding = np.zeros(missing, np.int32)
+            segments, positions = np.concatenate((segments, padding)), np.concatenate((positions, padding))
+        return {SEGMENTS: segments.reshape(-1, self.length), POSITIONS: positions.reshape(-1, self.length)}
+
+    def copy(self, laid: EndToEnd, start: int, stop: int) -> Sequences:
+        """Return the elements ``start <= k < stop`` of sequences end to end as ``chain`` does."""
+        if start == stop:
+            return {}
+        chained = {}
+        for name, field in laid.fields.items():
+            chained[name] = np.frombuffer(join_bytes(laid.spans(name, start, stop)), field.dtype).reshape(-1, *field.inner)
+        begins = np.zeros(stop - start, np.bool_)
+        begins[laid.begins(start, stop) - start] = True
+        return {**chained, SEGMENTS: begins}
+
+    def copy_rows(self, pieces: Sequence[tuple[EndToEnd, int, int]], size: int) -> Sequences:
+        """Return the ``size`` elements ``start <= k < stop`` of each of ``pieces``, at least one, as rows, each copied once."""
+        missing = -size % self.length
+        packed = {}
+        for name, field in pieces[0][0].fields.items():
+            spans = [span for laid, start, stop in pieces for span in laid.spans(name, start, stop)]
+            tail = np.full((missing, *field.inner), self._padding(name), field.dtype).tobytes() if missing else b""
+            packed[name] = np.frombuffer(join_bytes(spans, tail), field.dtype).reshape(-1, self.length, *field.inner)
+        return packed
 
     def fit(self, sequences: Sequence[Sequences]) -> Sequences:
         """Return sequences in as few rows as first fit needs: each goes, in order, into the first row that has room."""

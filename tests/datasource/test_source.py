@@ -167,6 +167,18 @@ class TestContract:
         assert source[[]] == source.__getitems__(np.empty(0, np.int64)) == []
         assert type(source[[]]) is list
 
+    def test_a_word_of_what_will_be_read_changes_nothing(self, source: BaseSource[Any], elements: list[Any]) -> None:
+        """Whatever is foretold, in any order; what lies outside is refused, and a closed source has no use for it."""
+        count = len(elements)
+        asked = np.random.default_rng(0).integers(-count, count, 50).tolist() if count else []
+        for indices in (asked, np.array(asked, np.int64), [*range(count)], []):
+            assert source.will_need(indices) >= 0
+            assert frozen(source[asked]) == [elements[k] for k in asked]
+        with pytest.raises(IndexError, match=f"index {count} is out of range"):
+            source.will_need([count])
+        source.close()
+        assert source.will_need(asked) == 0
+
     def test_a_batch_is_the_elements_stacked(self, source: BaseSource[Any], elements: list[Any]) -> None:
         """``read_batch`` gives the columns that ``stack`` makes of the elements, and ``read_batches`` several such."""
         count = len(elements)

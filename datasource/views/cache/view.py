@@ -209,6 +209,12 @@ class CacheView(BaseSource[T]):
         self._warn()
         return columns
 
+    def _will_need(self, indices: Indices) -> int:
+        if self._closed:
+            return 0
+        kept = self._store.filled(indices) | self._store.filled(indices + len(self))
+        return self._source._will_need(indices[~kept])
+
     # -- telling --------------------------------------------------------------------------------------------------
 
     def stats(self) -> CacheStats:

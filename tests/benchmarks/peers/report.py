@@ -29,7 +29,8 @@ the name of its module, `tests/benchmarks/peers/peer_<peer>.py`.
 
 How: every peer writes the same data in the format that its documents recommend, and is opened in its default and in its best
 documented configurations, within two cores. One epoch is read whole and its records are compared with the data by a checksum
-that does not depend on their order; its peak memory is that of the whole process tree (PSS). Then all peers are opened and
+that does not depend on their order; its peak memory is that of the whole process tree (PSS). (A peer of the same version is
+checked once over the same data, and its format is written once.) Then all peers are opened and
 stopped, and take turns: in every round each runs for a second or so, in another order, while the others stand still. An epoch
 that takes longer is cut short and told from its rate after the first batch.
 

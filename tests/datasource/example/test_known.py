@@ -144,14 +144,14 @@ def test_threads_that_read_the_same_records_for_the_first_time_agree(directory: 
 
 
 def test_long_records_are_read_one_by_one_wherever_they_are_kept(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Of records longer than most, those in one block are decoded in the mapping, the others from the copies of them."""
+    """Of records longer than most, those in one block are decoded in the mapping, the others from copies of them."""
     pictures = rng.integers(0, 256, (60, 120, 100, 3), dtype=np.uint8)
     with arrayfeed.DatasetWriter(tmp_path / "data", {"image": features.Image(shape=(120, 100, 3))}, codec="none") as writer:
         writer.write_columns({"image": pictures})
     source = arrayfeed.open(tmp_path / "data", split="train")
     assert np.array_equal(source.read_batch(range(60))["image"], pictures)
 
-    assert source.records.located().is_known(np.arange(60)).all()  # type: ignore[union-attr]
+    assert source.records._hold().indexed.is_sound(np.arange(60)).all()  # type: ignore[attr-defined]
     assert all(np.array_equal(source[index]["image"], pictures[index]) for index in range(60))
 
 
