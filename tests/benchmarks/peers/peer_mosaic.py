@@ -24,6 +24,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 WORKLOADS = set("abcdef")
 SKIPPED: dict[str, str] = {}
+_DECLARED: list[Any] = []  # operators are gone with the object that declares them
 
 
 def version() -> str:
@@ -32,7 +33,21 @@ def version() -> str:
     return version("mosaicml-streaming")
 
 
+def declare_operators() -> None:
+    """Let torchvision be imported, as ``streaming`` does for data sets that are not used here: its wheel, made for CUDA, cannot
+    load its own operators beside a PyTorch without, and what it says of two of them is an error where they are unknown.
+    """
+    import torch
+
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            operators = torch.library.Library("torchvision", "FRAGMENT")
+            operators.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
+            _DECLARED.append(operators)
+
+
 def prepare(workload: str, data: Path, into: Path) -> None:
+    declare_operators()
     from streaming import MDSWriter
 
     if workload == "d":
@@ -68,6 +83,7 @@ class Streamed:
     """A data set and its loader, which count the epochs themselves."""
 
     def __init__(self, path: Path, data: Path, batch_size: int, seed: int, *, workers: int, opencv: bool = False) -> None:
+        declare_operators()
         from streaming import StreamingDataLoader, StreamingDataset
         from streaming.base.util import clean_stale_shared_memory
 
