@@ -45,20 +45,19 @@ class Deferred:
     Args:
       run: What it is one of.
       start, stop: Its records.
+
+    Attributes:
+      nbytes: How large it will be.
     """
 
-    __slots__ = ("_run", "_start", "_stop")
+    __slots__ = ("_run", "_start", "_stop", "nbytes")
 
     def __init__(self, run: DeferredRun, start: int, stop: int) -> None:
         self._run, self._start, self._stop = run, start, stop
+        self.nbytes = run.row_bytes * (stop - start)
 
     def make(self) -> Columns:
         """Return the batch."""
         run, start, stop = self._run, self._start, self._stop
         at = run.addresses[start:stop]
         return run.nest([column[start:stop] if cut is None else cut(at) for column, cut in run.parts])
-
-    @property
-    def nbytes(self) -> int:
-        """How large it will be."""
-        return self._run.row_bytes * (self._stop - self._start)

@@ -31,6 +31,10 @@ class Located(ABC):
     def is_known(self, indices: Ints) -> npt.NDArray[np.bool_]:
         """Return which records are known: checked, and in memory. What was known once stays so."""
 
+    def all_addresses(self) -> Ints | None:
+        """Return the addresses of all records, if they are known and kept; not to be changed."""
+        return None
+
     def check(self, slots: Ints) -> npt.NDArray[np.bool_]:
         """Find out which of ``slots``, each named once, are known in all their records; return that."""
         return np.zeros(slots.size, np.bool_)

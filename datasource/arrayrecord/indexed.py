@@ -63,6 +63,7 @@ class IndexedRecords:
     Attributes:
       size: Bytes of a record, if all are alike, else -1.
       slot_bits: See above.
+      addresses: Of all records, once they are known to be sound, and are few.
       is_long: Whether most records cross boundaries of blocks, and so are nowhere in one piece.
 
     Raises:
@@ -99,7 +100,7 @@ class IndexedRecords:
         self._slots = np.zeros((self._count >> self.slot_bits) + 1, np.uint8)
         # By record, of those that were read by themselves: whether it is sound and in its place.
         self._alone = np.zeros(self._count, np.bool_)
-        self._addresses: Ints | None = None
+        self.addresses: Ints | None = None
         self._crc32c = load_crc32c()
         # Whether one header that was looked at stands for all: None where that is still to be done.
         self._heads_are_sound = None if index.varies is not None and has_one_head(index.varies, self.size) else False
@@ -187,8 +188,8 @@ class IndexedRecords:
 
     def locate(self, indices: Ints) -> tuple[Ints, tuple[object, ...]]:
         """Return where in memory records are, in one piece, and what else keeps them there; all were checked."""
-        if self._addresses is not None:
-            return self._addresses[indices], ()
+        if self.addresses is not None:
+            return self.addresses[indices], ()
         rows = self._rows(indices) if self._row_offset != 0 else indices
         addresses = self._places[rows]
         owners: tuple[object, ...] = ()
@@ -263,7 +264,7 @@ class IndexedRecords:
         crossing = rows[self._places[rows] < 0]
         if self._crossings.has_room(int(self._sizes[crossing].sum())):
             addresses, owners = self.locate(indices)
-            self._addresses = None if owners else addresses
+            self.addresses = None if owners else addresses
 
     def _indices(self, slots: Ints) -> Ints:
         """Return the records of slots."""

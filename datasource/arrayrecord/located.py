@@ -49,6 +49,9 @@ class LocatedByIndex(Located):
     def is_known(self, indices: Ints) -> npt.NDArray[np.bool_]:
         return self._indexed.is_sound(indices)
 
+    def all_addresses(self) -> Ints | None:
+        return self._indexed.addresses
+
     def check(self, slots: Ints) -> npt.NDArray[np.bool_]:
         return self._indexed.check(slots, self._open_shard)
 

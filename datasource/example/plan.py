@@ -140,7 +140,8 @@ class DecodePlan:
         if found is None:
             return None
         known, cuts = found
-        return known.defer_batches(cuts, *where.addresses(indices), bounds, self._nest)
+        known.keep_columns(where)
+        return known.defer_batches(cuts, indices, *where.addresses(indices), bounds, self._nest)
 
     def _find_known(self, where: Located, indices: Ints) -> tuple[KnownRecords, Cuts] | None:
         if not self._columnar or not indices.size:

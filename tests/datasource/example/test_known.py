@@ -153,3 +153,35 @@ def test_long_records_are_read_one_by_one_wherever_they_are_kept(tmp_path: Path,
 
     assert source.records._hold().indexed.is_sound(np.arange(60)).all()  # type: ignore[attr-defined]
     assert all(np.array_equal(source[index]["image"], pictures[index]) for index in range(60))
+
+
+def test_small_columns_that_are_kept_are_those_that_are_cut(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Once all records are known; a batch of them is the caller's own."""
+    schema: dict[str, Any] = {
+        "large": features.Tensor(shape=(300,), dtype=np.uint8, encoding="bytes"),
+        "number": features.Scalar(np.int32),
+        "flag": features.Scalar(np.bool_),
+        "three": features.Tensor(shape=(3,), dtype=np.float32),
+    }
+    columns = {
+        "large": rng.integers(0, 256, (500, 300), np.uint8),
+        "number": rng.integers(0, 100, 500).astype(np.int32),
+        "flag": rng.random(500) < 0.5,
+        "three": rng.random((500, 3)).astype(np.float32),
+    }
+    with arrayfeed.DatasetWriter(tmp_path / "data", schema, codec="none", shard_records=200) as writer:
+        writer.write_columns(columns)
+    source = arrayfeed.open(tmp_path / "data", split="train", io="mmap")
+    for _ in range(6):
+        chosen = rng.permutation(500)[: int(rng.integers(100, 500))]
+        bounds = [0, 7, 50, chosen.size]
+        deferred = source.defer_batches(chosen, bounds)
+        assert deferred is not None
+        for k, batch in enumerate(each.make() for each in deferred):
+            for name, column in columns.items():
+                assert batch[name].dtype == column.dtype
+                assert (batch[name] == column[chosen[bounds[k] : bounds[k + 1]]]).all()
+                batch[name][...] = 0  # nobody else sees it
+    known = source._plan._known
+
+    assert known is not None and known._columns is not None and len(known._columns) == 2
