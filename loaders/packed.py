@@ -34,11 +34,9 @@ class PackedLater(Deferred):
         self._pieces = [(piece.rows, piece.start, piece.stop) for piece in pieces]
         self._size = size
         self._numbers = numbers
-
-    @property
-    def nbytes(self) -> int:
-        laid: EndToEnd = self._pieces[0][0]
-        return self._size * sum(field.nbytes for field in laid.fields.values()) + sum(a.nbytes for a in self._numbers.values())
+        laid: EndToEnd = pieces[0].rows
+        token_bytes = sum(field.nbytes for field in laid.fields.values())
+        self.nbytes = size * token_bytes + sum(array.nbytes for array in numbers.values())
 
     def make(self) -> Columns:
         return {**self._packing.copy_rows(self._pieces, self._size), **self._numbers}
