@@ -76,13 +76,11 @@ class Row:
 
     def check(self, limit_s: float) -> None:
         """Let the peer write its format, and look at one epoch of it in a process of its own."""
-        with self.open() as session:
-            self.told["prepared"] = session.ask("prepare", timeout_s=600)
-            self.told["first"] = session.ask("first", timeout_s=limit_s)
         self.told["checked"] = self._find_check() or self._check(limit_s)
 
     def _check(self, limit_s: float) -> dict[str, Any]:
         with self.open() as session:
+            session.ask("prepare", timeout_s=600)
             checked = {**session.ask_and_weigh("check", timeout_s=limit_s), "checksum": self._checksum}
         if self._kept is not None and checked["complete"]:
             self._kept.parent.mkdir(exist_ok=True)
@@ -135,20 +133,29 @@ def compare(key: str, rows: list[Row], *, rounds: int, limit_s: float, check_s: 
 
 
 def turn(row: Row, sessions: dict[int, Session], stack: ExitStack, number: int, limit_s: float) -> None:
-    """Let one row have its turn in a round; the round 0 warms up, and its first epoch is told apart."""
+    """Let one row have its turn in a round; the round 0 warms up, and its first epoch is told apart.
+
+    Where files are dropped from the page cache, a process ends with its turn, as what it has mapped would stay there; it begins
+    with a batch, so that no epoch has to import anything.
+    """
     opened = id(row) in sessions
     session = sessions.setdefault(id(row), stack.enter_context(row.open())) if not opened else sessions[id(row)]
     if opened:
         session.resume()
     try:
         told: dict[str, Any] = {"round": number}
+        if row.cold:
+            session.ask("first", timeout_s=120)
         if not row.cold and (number == 0 or row.peer in FRESH):
             told["fresh"] = row.measure(session, limit_s, True)
         if number > 0 or row.cold:  # from a cold cache every epoch begins with opening the files
             told["epoch"] = row.measure(session, limit_s, row.cold)
         row.told["rounds"].append(told)
     finally:
-        session.pause()
+        if row.cold:
+            sessions.pop(id(row)).close()
+        else:
+            session.pause()
 
 
 def write(results: Path, name: str, content: Mapping[str, Any]) -> None:

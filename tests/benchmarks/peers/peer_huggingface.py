@@ -80,8 +80,9 @@ class Rows:
     def __init__(self, table: Any, fields: dict[str, np.dtype[Any]], batch_size: int, *, workers: int) -> None:
         import torch
 
-        # The format turns float64 into float32, and cannot hold text: these columns come as plain values.
-        plain = [name for name, dtype in fields.items() if dtype.kind == "S" or dtype == np.float64]
+        # The format turns float64 into float32, cannot hold text, and takes zeros from the end of bytes: these columns come as
+        # plain values.
+        plain = [name for name, dtype in fields.items() if dtype.kind == "S" or dtype == np.float64 or name == "blob"]
         formatted = [name for name in table.column_names if name not in plain]
         self._loader = torch.utils.data.DataLoader(
             table.with_format("torch", columns=formatted, output_all_columns=True),

@@ -103,7 +103,7 @@ def _table(workload: Mapping[str, Any]) -> str:
                 ratio,
                 f"{statistics.median(each['cpu_s'] / each['records'] for each in rounds) * 1e6:.2f} µs",
                 f"{Spread.of([each['rate'] for each in fresh]).median:,.0f}" if fresh else "",
-                f"{row['first']['seconds']:.3f} s",
+                f"{_first_batch(row):.3f} s",
                 f"{checked['pss'] / 1e6:.0f} MB",
                 "" if share is None else f"{share:.2f}",
                 complete[checked["complete"]],
@@ -129,6 +129,12 @@ def _table(workload: Mapping[str, Any]) -> str:
         "every record once",
     ]
     return f"{note}\n\n{_rows(header, rows)}"
+
+
+def _first_batch(row: Mapping[str, Any]) -> float:
+    """Return the seconds from opening to a batch, in a process that has just begun."""
+    begun = row["rounds"][0]
+    return float(begun.get("fresh", begun.get("epoch"))["first_s"])
 
 
 def _absent(workload: Mapping[str, Any]) -> str:
