@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..distinct import distinct
 from ..errors import CorruptShardError
 from ..hints import LEAST_BYTES, is_due, is_of_use
 from ..memory import Extents
@@ -134,7 +135,7 @@ class ShardReader:
         """Let the system read records, at least one, ahead if chunks are long; see ``hint_memory``."""
         if not self._is_long:
             return 0
-        chunks = records if self.index.record_ends is None else np.unique(self.index.locate(records)[0])
+        chunks = records if self.index.record_ends is None else distinct(self.index.locate(records)[0])
         return self._file.hint(self.index.starts[chunks], self.index.starts[chunks + 1])
 
     def hint_due(self, records: Ints) -> None:

@@ -16,6 +16,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from ..distinct import distinct
 from ..errors import CorruptShardError, DataError
 from ..hints import foretell, is_of_use
 from ..memory import Extents, copy_bytes, view_bytes
@@ -226,7 +227,7 @@ class ArrayRecordDataSource(RecordSource):
                 told = opened.indexed.hint(indices, partial(self._reader, opened))
             else:
                 numbers = np.searchsorted(self._end_array, indices, side="right")
-                for number in np.unique(numbers).tolist():
+                for number in distinct(numbers).tolist():
                     here = indices[numbers == number] + self._first[number]
                     told += self._reader(opened, number).hint(here)
         if told:
@@ -286,7 +287,7 @@ class ArrayRecordDataSource(RecordSource):
     ) -> Extents:
         """Return records that were read before; those in two blocks and more, which are long, where they are."""
         numbers = np.searchsorted(self._end_array, indices[crossing], side="right")
-        for number in np.unique(numbers).tolist():
+        for number in distinct(numbers).tolist():
             here, reader = numbers == number, self._reader(opened, number)
             reader.hint_due(indices[crossing[here]] + self._first[number])
             addresses[crossing[here]] = reader.address_of(starts[here])

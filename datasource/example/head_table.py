@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..distinct import first_places
+from ..distinct import distinct
 from .entries import Entry
 
 __all__ = ["HeadTable", "KnownHeads"]
@@ -57,7 +57,7 @@ class HeadTable:
                 known = known._replace(rows=_grown(known.rows, int(lengths.max())))
         rows = known.rows[lengths]
         if not rows.all():
-            self._known = known = self._learn(known, _distinct(lengths[rows == 0]))
+            self._known = known = self._learn(known, distinct(lengths[rows == 0]))
             rows = known.rows[lengths]
         return rows, known
 
@@ -96,7 +96,3 @@ def _grown(rows: npt.NDArray[np.int16], most: int) -> npt.NDArray[np.int16]:
     grown = np.zeros(1 << max(7, most.bit_length()), np.int16)
     grown[: rows.size] = rows
     return grown
-
-
-def _distinct(lengths: Ints) -> Ints:
-    return lengths[first_places(lengths)]

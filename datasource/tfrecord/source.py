@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrayrecord.file import open_file
+from ..distinct import distinct
 from ..errors import CorruptShardError, DataError
 from ..hints import LEAST_BYTES, foretell, hint_memory, is_due, is_of_use
 from ..memory import Extents, copy_bytes
@@ -112,7 +113,7 @@ class TFRecordSource(RecordSource):
         bases = self._bases[numbers]
         mapped = self._mapped  # taken after the addresses: whatever close() does meanwhile, the memory stays
         if self._closed or not bases.all():
-            for number in np.unique(numbers).tolist():
+            for number in distinct(numbers).tolist():
                 self._map(number)
             return self.gather(indices)
         addresses = bases + starts + HEADER_BYTES
@@ -136,7 +137,7 @@ class TFRecordSource(RecordSource):
         if sizes.sum() < LEAST_BYTES * sizes.size:
             return 0
         with suppress(DataError, OSError, ValueError):  # whoever reads these records is told
-            for number in np.unique(numbers).tolist():
+            for number in distinct(numbers).tolist():
                 self._map(number)
             foretell(indices.size)
             return hint_memory(self._bases[numbers] + starts, sizes)

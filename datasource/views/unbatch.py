@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..columns import Columns
+from ..distinct import distinct
 from ..source import BaseSource, Indices
 from ..structure import map_structure, merge
 from .identity import digest, show
@@ -63,7 +64,7 @@ class UnbatchView(BaseSource[Any]):
         return merge(indices.size, parts)
 
     def _will_need(self, indices: Indices) -> int:
-        return self._source._will_need(np.unique(indices // self._size))
+        return self._source._will_need(distinct(indices // self._size))
 
     def _read_wanted(self, wanted: Indices) -> list[Columns]:
         return [
