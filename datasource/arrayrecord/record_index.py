@@ -32,6 +32,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Any
@@ -180,22 +181,22 @@ class RecordIndex:
         """The size of each shard's file."""
         return [shard["bytes"] for shard in self._shards]
 
-    @property
+    @cached_property
     def firsts(self) -> Ints:
         """The first record of each shard, among those of all."""
         return np.array(self._firsts[:-1], np.int64)
 
-    @property
+    @cached_property
     def first_bytes(self) -> Ints:
         """Where each shard's file begins among all, side by side."""
         return np.array(self._first_bytes[:-1], np.int64)
 
-    @property
+    @cached_property
     def counts(self) -> Ints:
         """The records of each shard."""
         return np.array([shard["records"] for shard in self._shards], np.int64)
 
-    @property
+    @cached_property
     def run_bits(self) -> Ints:
         """How many neighbours of each shard share a checksum, as a power of two."""
         return np.array([shard["run"].bit_length() - 1 for shard in self._shards], np.int64)
