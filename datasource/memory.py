@@ -154,13 +154,18 @@ class Extents:
             return np.empty((self.offsets.size, count), dtype)
         if not 0 <= start <= self.smallest - width:
             raise IndexError(f"{width} bytes at {start} reach out of a range of {self.smallest}")
+        found: npt.NDArray[Any] = self._take(start, width).view(dtype).reshape(-1, count)
+        return found
+
+    def _take(self, start: int, width: int) -> npt.NDArray[Any]:
+        """Return copies of ``width`` bytes at ``start`` of every range, all within them, end to end; at least one."""
         if self.span * width >= 1 << 63:
-            return self._copy_each(start, width).view(dtype)
+            return self._copy_each(start, width)
         view = self._views.get(width)
         if view is None:
             view = self._views[width] = np.asarray(_Memory(self.base, self.span - width + 1, f"|V{width}", self.owners))
-        found: npt.NDArray[Any] = view[self.offsets + start].view(dtype)
-        return found.reshape(-1, count)
+        found: npt.NDArray[Any] = view[self.offsets + start]
+        return found
 
     def _copy_each(self, start: int, width: int) -> npt.NDArray[np.uint8]:
         """Return ``width`` bytes at ``start`` of every range, all within them, shape ``(len(self), width)``.

@@ -52,7 +52,7 @@ class BlockedExtents(Extents):
         for places, extents in parts:
             if isinstance(extents, BlockedExtents):
                 firsts[places] = extents.firsts
-        return BlockedExtents(whole.base, whole.offsets, whole.sizes, whole.span, whole.smallest, whole.owners, firsts)
+        return _interrupted(whole, firsts)
 
     def whole(self) -> Extents:
         ends = np.cumsum(self.sizes)
@@ -66,8 +66,7 @@ class BlockedExtents(Extents):
         return BlockedExtents(self.base, offsets, sizes, self.span, part.smallest, self.owners, firsts)
 
     def __getitem__(self, places: slice | npt.NDArray[Any]) -> BlockedExtents:
-        part = super().__getitem__(places)
-        return BlockedExtents(part.base, part.offsets, part.sizes, part.span, part.smallest, part.owners, self.firsts[places])
+        return _interrupted(super().__getitem__(places), self.firsts[places])
 
     def tolist(self) -> list[bytes]:
         return [b"".join([view_memory(*piece) for piece in pieces]) for pieces in self._pieces(0, self.sizes)]
@@ -75,13 +74,7 @@ class BlockedExtents(Extents):
     def as_buffer(self) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
         return self.whole().as_buffer()
 
-    def field(self, start: int, dtype: Any, count: int = 1) -> npt.NDArray[Any]:
-        dtype = np.dtype(dtype)
-        width = dtype.itemsize * count
-        if not width or not self.offsets.size:
-            return np.empty((self.offsets.size, count), dtype)
-        if not 0 <= start <= self.smallest - width:
-            raise IndexError(f"{width} bytes at {start} reach out of a range of {self.smallest}")
+    def _take(self, start: int, width: int) -> npt.NDArray[Any]:
         rows = np.arange(self.offsets.size)
         found = np.empty((rows.size, width), np.uint8)
         if width < _SHORT_BYTES:
@@ -89,12 +82,11 @@ class BlockedExtents(Extents):
             whole = Extents(self.base, offsets, self.sizes, self.span, width, self.owners)
             here, rows = (firsts >= width).nonzero()[0], (firsts < width).nonzero()[0]
             if not rows.size:
-                return whole.field(0, dtype, count)
+                return whole._take(0, width)
             found[here] = whole[here].field(0, np.uint8, width)
         broken = self if rows.size == len(found) else self[rows]
         broken._copy(start, np.full(rows.size, width), rows * width + found.ctypes.data)
-        fields: npt.NDArray[Any] = found.view(dtype).reshape(-1, count)
-        return fields
+        return found
 
     def _copy(self, start: int, sizes: Ints, targets: Ints) -> None:
         """Copy the ``sizes`` bytes from ``start`` on of each range to an address."""
@@ -124,6 +116,11 @@ class BlockedExtents(Extents):
             pieces.append((address, left))
             found.append(pieces)
         return found
+
+
+def _interrupted(part: Extents, firsts: Ints) -> BlockedExtents:
+    """Return ranges as ``part`` has them, with headers in between from ``firsts`` on."""
+    return BlockedExtents(part.base, part.offsets, part.sizes, part.span, part.smallest, part.owners, firsts)
 
 
 def _headers_before(sizes: Ints | int, firsts: Ints) -> Ints:
