@@ -16,11 +16,13 @@ from typing import Literal, TypeAlias
 
 from ..varint import decode_varint, encode_varint
 
-__all__ = ["Entry", "Head", "Heads", "Kind", "scan_entries", "without_length"]
+__all__ = ["Entry", "Head", "Heads", "Kind", "Names", "scan_entries", "scan_made", "without_length"]
 
 Kind: TypeAlias = Literal["bytes", "float", "int64"]
 #: The bytes of a head, how many they are, and how many the whole entry has.
 Head: TypeAlias = tuple[bytes, int, int]
+#: Key, kind, and whether it is whole, of each entry in its order: what records of one make have in common.
+Names: TypeAlias = tuple[tuple[str, Kind, bool], ...]
 
 #: Heads kept of one entry, 100 to 200 bytes each.
 _MAX_HEADS = 4096
@@ -75,6 +77,14 @@ def scan_entries(record: bytes, lists: Container[str] = ()) -> list[Entry] | Non
         return _scan(record, lists)
     except (ValueError, IndexError):  # UnicodeDecodeError is a ValueError
         return None
+
+
+def scan_made(record: bytes, lists: Container[str]) -> tuple[Names, list[Entry]] | None:
+    """Return how a record is made, and its entries, at least one; None where a head is another than its entry makes."""
+    entries = scan_entries(record, lists)
+    if not entries or any(record[entry.head : entry.start] != entry.make_head(entry.nbytes) for entry in entries):
+        return None
+    return tuple((entry.key, entry.kind, entry.is_whole) for entry in entries), entries
 
 
 def _scan(record: bytes, lists: Container[str]) -> list[Entry] | None:

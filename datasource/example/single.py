@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..errors import DecodeError
 from ..features import FeaturesDict
 from ..features.leaf import ValueLeaf
-from .entries import Entry, scan_entries
+from .entries import Entry, Names, scan_made
 from .nest import make_nest
 from .template import Template
 from .wire import WireError, WireValues, parse_example
@@ -35,7 +35,7 @@ class SingleDecoder:
         #: Keys of byte strings that are lists even where there is one string in them.
         single = {leaf.key for leaf in self._leaves if isinstance(leaf, ValueLeaf) and leaf.feature.counts == (1,)}
         self.lists = {key for leaf in self._leaves for key in leaf.keys} - single
-        self._makes: dict[_Names, _Make] = {}
+        self._makes: dict[Names, _Make] = {}
         self.templates: list[Template] = []
         self._left = _MOST
         # Flat features, the usual case, need no recursion to become a dict.
@@ -82,10 +82,10 @@ class SingleDecoder:
         Threads may do so at once, and one may undo what another noted: then it is noted with the next such record.
         """
         self._left -= 1
-        entries = scan_entries(record, self.lists)
-        if not entries or any(record[entry.head : entry.start] != entry.make_head(entry.nbytes) for entry in entries):
+        scanned = scan_made(record, self.lists)
+        if scanned is None:
             return
-        names = tuple((entry.key, entry.kind, entry.is_whole) for entry in entries)
+        names, entries = scanned
         make = self._makes.get(names) or _Make(entries)
         varying = make.varying | {a.key for a, b in zip(entries, make.entries, strict=True) if a.nbytes != b.nbytes}
         if make.template is not None and varying == make.varying:
@@ -99,9 +99,6 @@ class SingleDecoder:
         if names in self._makes or len(self._makes) < _MAKES:
             self._makes[names] = make
             self.templates = [each.template for each in self._makes.values() if each.template is not None]
-
-
-_Names: TypeAlias = tuple[tuple[str, str, bool], ...]
 
 
 @dataclass(slots=True)

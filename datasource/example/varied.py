@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..features import Leaf
 from ..memory import Extents, copy_bytes
-from .entries import Entry, scan_entries
+from .entries import Entry, Names, scan_made
 from .lockstep import Payload
 from .makes import Make
 
@@ -48,7 +48,7 @@ class VariedDecoder:
         self._leaves = leaves
         self._lists = lists
         self._read_one = read_one
-        self._makes: dict[Any, Make] = {}
+        self._makes: dict[Names, Make] = {}
         self._left = _MOST if leaves and all(leaf.kind is not None for leaf in leaves) else 0
 
     def find(self, records: Extents) -> tuple[list[Part], Ints]:
@@ -102,7 +102,7 @@ class VariedDecoder:
 
         Threads may do so at once, and one may undo what another noted: then it is noted with the next such record.
         """
-        noted: dict[Any, _Note] = {}
+        noted: dict[Names, _Note] = {}
         for row in rows[: min(_FIRST, self._left)].tolist():
             self._left -= 1
             self._look_at(copy_bytes(int(addresses[row]), int(sizes[row])), noted)
@@ -113,12 +113,12 @@ class VariedDecoder:
                 learnt = True
         return learnt
 
-    def _look_at(self, record: bytes, noted: dict[Any, _Note]) -> None:
+    def _look_at(self, record: bytes, noted: dict[Names, _Note]) -> None:
         """Note the make of a record, if it is not known or differs from what is known of it."""
-        entries = scan_entries(record, self._lists)
-        if not entries or any(record[entry.head : entry.start] != entry.make_head(entry.nbytes) for entry in entries):
+        scanned = scan_made(record, self._lists)
+        if scanned is None:
             return
-        names = tuple((entry.key, entry.kind, entry.is_whole) for entry in entries)
+        names, entries = scanned
         make = self._makes.get(names)
         known = noted.get(names) or (None if make is None else (make.entries, make.varying))
         if known is None:
