@@ -51,7 +51,7 @@ class Row:
         name = f"{peer}-{config}-{data.name}".replace(" ", "_")
         self._log = cache / "logs" / f"{name}.log"
         self._kept = None if peer in FRESH else cache / "checked" / f"{name}-{described['version']}.json"
-        self._checksum = meta["checksum"]
+        self._prepared, self._checksum = prepared, meta["checksum"]
         self.told: dict[str, Any] = {
             "peer": peer,
             "name": described["name"],
@@ -88,8 +88,8 @@ class Row:
         return checked
 
     def _find_check(self) -> dict[str, Any] | None:
-        """Return what a check gave before, of this version over these data."""
-        if self._kept is None or not self._kept.exists():
+        """Return what a check gave before, of this version over these data, if what it wrote for it is still there."""
+        if self._kept is None or not self._kept.exists() or not self._prepared.exists():
             return None
         checked: dict[str, Any] = json.loads(self._kept.read_text())
         return checked if checked["checksum"] == self._checksum else None

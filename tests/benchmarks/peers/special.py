@@ -73,8 +73,8 @@ def startup(options: Settings, peers: list[str]) -> dict[str, Any]:
     for peer in peers:
         about = describe_peer(peer, options.cache)
         if "a" in about.get("workloads", ()):
-            ours = [config for config in about["configs"] if "a" in ONLY.get((peer, config), "a")]
-            for config in ours if peer == "arrayfeed" else ours[:1]:
+            configs = [config for config in about["configs"] if "a" in ONLY.get((peer, config), "a")]
+            for config in configs if peer == "arrayfeed" else configs[:1]:
                 cases.append(Case(peer, config, small, options, name=about["name"], shards=4))
                 if peer in OVER_SHARDS and peer != "numpy":
                     cases.append(Case(peer, config, many, options, name=about["name"], shards=1000))
