@@ -10,7 +10,7 @@ import pytest
 from arrayfeed import DataLoader
 from arrayfeed.loaders import get_worker_info
 from support.function_cases import FRAMEWORKS, draw_globally, look_around, seen_at_start, tell_worker
-from support.worker_cases import Numbers
+from support.worker_cases import Numbers, started_workers
 
 LOADING: dict[str, Any] = {"num_workers": 2, "batch_size": 2}
 
@@ -53,6 +53,7 @@ def test_workers_draw_other_numbers_than_each_other(method: Any, no_leaks: None)
     pids = set()
     loader = DataLoader(Numbers(150), num_workers=3, transforms=draw_globally, multiprocessing_context=method)
     for _ in range(2):
+        started_workers(loader)
         batches = list(loader)
         loader.close()
         pids |= {int(batch["pid"][0]) for batch in batches}

@@ -8,9 +8,12 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from arrayfeed import DataLoader
 
 
 class Pair(NamedTuple):
@@ -22,6 +25,15 @@ class Pair(NamedTuple):
 class Labelled:
     image: Any
     label: Any
+
+
+def started_workers(loader: DataLoader, timeout_s: float = 60.0) -> list[int]:
+    """Return the process numbers of a loader's workers when all are ready: one may be done before the last starts."""
+    pool, deadline = loader._workers._open_pool(), time.monotonic() + timeout_s
+    while len(pool.pids) < pool.num_workers:
+        assert time.monotonic() < deadline, f"{len(pool.pids)} of {pool.num_workers} workers are ready after {timeout_s} s"
+        time.sleep(0.005)
+    return pool.pids
 
 
 class EverySort:

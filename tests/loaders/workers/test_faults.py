@@ -23,7 +23,7 @@ from arrayfeed import DataLoader
 from arrayfeed.loaders import WorkerError
 from arrayfeed.loaders.workers.records import Job
 from support.equal import difference
-from support.worker_cases import CrashOnce, ExitOnce, KillAlways, KillOnce, Numbers, Once, Sleep
+from support.worker_cases import CrashOnce, ExitOnce, KillAlways, KillOnce, Numbers, Once, Sleep, started_workers
 
 pytestmark = [
     pytest.mark.usefixtures("no_leaks"),
@@ -91,10 +91,10 @@ def test_a_hundred_random_kills_change_nothing(rng: np.random.Generator) -> None
 def test_a_job_that_is_lost_with_a_worker_is_done_by_another() -> None:
     """One that was taken and not yet announced when the worker died: here the test takes it, out of a stopped worker's pipe."""
     loader = DataLoader(Numbers(40), num_workers=2, prefetch_factor=4, transforms=Sleep(0.03))
+    pids = started_workers(loader)
     iterator = iter(loader)
     found = [int(next(iterator)["x"][0, 0])]
     pool = loader._workers._open_pool()
-    pids = pool.pids
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     jobs = os.open(f"/proc/self/fd/{pool._crew._jobs}", os.O_RDONLY | os.O_NONBLOCK)  # the end that workers read from

@@ -15,7 +15,7 @@ import pytest
 
 from arrayfeed import DataLoader
 from arrayfeed.loaders.workers.deaths import count_out_of_memory, describe_end
-from support.worker_cases import Numbers
+from support.worker_cases import Numbers, started_workers
 
 pytestmark = [
     pytest.mark.usefixtures("no_leaks"),
@@ -48,7 +48,7 @@ def test_descriptors_do_not_grow_with_batches_or_workers() -> None:
         loader = DataLoader(Numbers(600, width=9000), num_workers=workers)
         iterator = iter(loader)
         held = [next(iterator) for _ in range(20)]
-        pids = loader._workers._open_pool().pids
+        pids = started_workers(loader)
 
         def count(pids: list[int] = pids) -> list[int]:
             return [psutil.Process(pid).num_fds() for pid in (os.getpid(), *pids)]
@@ -195,7 +195,7 @@ def test_workers_do_not_grow_from_epoch_to_epoch() -> None:
     for _ in range(4):
         for batch in loader:
             assert batch["x"].dtype == np.float64
-        sizes.append([psutil.Process(pid).memory_full_info().uss for pid in (os.getpid(), *loader._workers._open_pool().pids)])
+        sizes.append([psutil.Process(pid).memory_full_info().uss for pid in (os.getpid(), *started_workers(loader))])
     growth = np.array(sizes[-1]) - np.array(sizes[0])
 
     assert (growth < 8 << 20).all()

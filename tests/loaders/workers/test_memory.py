@@ -30,7 +30,7 @@ from arrayfeed.loaders.workers.pool import WorkerPool
 from arrayfeed.loaders.workers.slots import Slots
 from arrayfeed.samplers import IndexSampler
 from support.equal import difference
-from support.worker_cases import InMemory, Numbers
+from support.worker_cases import InMemory, Numbers, started_workers
 
 pytestmark = [
     pytest.mark.usefixtures("no_leaks"),
@@ -257,7 +257,7 @@ def test_an_in_memory_source_is_shared_by_all_workers() -> None:
     iterator = iter(loader)
     for _ in range(12):
         next(iterator)
-    private = [psutil.Process(pid).memory_full_info().uss for pid in loader._workers._open_pool().pids]
+    private = [psutil.Process(pid).memory_full_info().uss for pid in started_workers(loader)]
 
     assert len(private) == 3
     assert max(private) < 35 << 20

@@ -17,7 +17,7 @@ from arrayfeed.datasource.columns import stack
 from arrayfeed.loaders.plan import Run
 from arrayfeed.loaders.workers.parts import divide_first, join
 from support.equal import difference
-from support.worker_cases import EverySort, Fail, Numbers, Pair, Sleep
+from support.worker_cases import EverySort, Fail, Numbers, Pair, Sleep, started_workers
 
 pytestmark = [
     pytest.mark.usefixtures("no_leaks"),
@@ -78,6 +78,8 @@ def test_four_workers_give_the_first_batch_in_well_under_half_the_time(kind: Any
     for workers in (1, 4):
         options: dict[str, Any] = {"batch_size": 8, "num_workers": workers, "worker_type": kind}
         loader = DataLoader(Numbers(32), transforms=Sleep(0.1), **options)
+        if kind == "process":
+            started_workers(loader)
         next(iter(loader))
         while kind == "process" and loader._workers._open_pool()._board.tickets.any():
             time.sleep(0.01)  # until what was ordered ahead of the batch that was left is made
