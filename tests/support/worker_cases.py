@@ -33,7 +33,8 @@ def started_workers(loader: DataLoader, timeout_s: float = 60.0) -> list[int]:
     while len(pool.pids) < pool.num_workers:
         assert time.monotonic() < deadline, f"{len(pool.pids)} of {pool.num_workers} workers are ready after {timeout_s} s"
         time.sleep(0.005)
-    return pool.pids
+    pids: list[int] = pool.pids
+    return pids
 
 
 class EverySort:
