@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "join_bytes", "view_bytes", "view_memory", "window"]
+__all__ = ["MAX_WINDOW_BYTES", "Extents", "copy_bytes", "join_bytes", "view_array", "view_bytes", "view_memory", "window"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -233,12 +233,18 @@ def view_bytes(address: int, size: int, owner: object) -> memoryview:
 
 
 #: All memory but its first byte, see ``window``. NumPy makes it; indexing a memoryview of it costs a third.
-_EVERYTHING = np.asarray(_Memory(1, (1 << 63) - 1, "|u1", ())).data
+_ALL_BYTES: npt.NDArray[np.uint8] = np.asarray(_Memory(1, (1 << 63) - 1, "|u1", ()))
+_EVERYTHING = _ALL_BYTES.data
 
 
 def view_memory(address: int, size: int) -> memoryview:
     """Return ``size`` bytes from ``address`` on, in place. Whoever asks answers for both, and for how long they last."""
     return _EVERYTHING[address - 1 : address - 1 + size]
+
+
+def view_array(address: int, size: int) -> npt.NDArray[np.uint8]:
+    """Return the same as an array, which takes a third of the time of making one of ``view_memory``."""
+    return _ALL_BYTES[address - 1 : address - 1 + size]
 
 
 def copy_bytes(address: int, size: int) -> bytes:

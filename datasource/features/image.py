@@ -17,7 +17,7 @@ from .base import Json
 from .dtypes import as_dtype, dtype_name
 from .image_codec import ImageFormat, convert_channels, decode_frames, decode_image, encode_image
 from .image_header import read_header
-from .image_usual import usual_decoder
+from .image_usual import alike_decoder, usual_decoder
 from .leaf_feature import LeafFeature
 from .shapes import Shape, check_shape, fits, shape_to_json
 from .values import single
@@ -128,6 +128,13 @@ class Image(LeafFeature):
         if self._dtype != np.uint8 or self._is_animated or not self.keeps_channels:
             return lambda data: self._decode_file(bytes(data))
         return usual_decoder(self._decode_file, self._channels)
+
+    def alike_decoder(
+        self, heads: Callable[[int], npt.NDArray[np.uint8]], sizes: npt.NDArray[np.int64]
+    ) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[Any]] | None:
+        if self._dtype != np.uint8 or self._is_animated or not self.keeps_channels:
+            return None
+        return alike_decoder(heads, sizes, self._channels)
 
     def _decode_file(self, data: bytes) -> npt.NDArray[Any]:
         if self._is_animated:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 __all__ = [
     "JPEG_SIZE",
+    "PNG_CHUNK_STOP",
     "PNG_FRAME_BYTES",
     "PNG_START_BYTES",
     "ImageHeader",
+    "are_one_chunk",
     "find_jpeg_size",
     "is_one_chunk",
     "read_header",
@@ -42,6 +47,8 @@ _PNG_START = struct.Struct(">8x4x4sIIBB3x4x").unpack_from
 PNG_START_BYTES = 33
 # What frames a single chunk of pixels: the start, length, kind and checksum of the chunk, the chunk that ends the file.
 PNG_FRAME_BYTES = PNG_START_BYTES + 12 + 12
+# Where length and kind of the chunk behind the start end.
+PNG_CHUNK_STOP = PNG_START_BYTES + 8
 JPEG_SIZE = struct.Struct(">HHB").unpack_from
 
 
@@ -77,6 +84,15 @@ def is_one_chunk(data: bytes | memoryview) -> bool:
     """Whether a PNG of at least ``PNG_FRAME_BYTES`` has nothing between its start and its end but one chunk of pixels."""
     length, kind = _PNG_CHUNK(data, PNG_START_BYTES)
     return bool(kind == b"IDAT" and length == len(data) - PNG_FRAME_BYTES)
+
+
+def are_one_chunk(starts: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> bool:
+    """Whether ``is_one_chunk`` holds for all PNGs of ``sizes`` whose first ``PNG_CHUNK_STOP`` bytes are ``starts``."""
+    chunks = starts[:, PNG_START_BYTES:PNG_CHUNK_STOP]
+    expected = np.empty((sizes.size, 2), ">u4")
+    expected[:, 0] = sizes - PNG_FRAME_BYTES
+    expected[:, 1] = int.from_bytes(b"IDAT", "big")
+    return bool((sizes < 1 << 32).all() and np.array_equal(chunks, expected.view(np.uint8)))
 
 
 def _read_png(data: bytes) -> ImageHeader | None:

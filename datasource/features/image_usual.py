@@ -15,9 +15,18 @@ import numpy.typing as npt
 
 from . import image_codec
 from .image_codec import MAX_PIXELS, MAX_PIXELS_PER_BYTE, rgb_flags
-from .image_header import JPEG_SIZE, PNG_FRAME_BYTES, PNG_START_BYTES, find_jpeg_size, is_one_chunk, read_png_start
+from .image_header import (
+    JPEG_SIZE,
+    PNG_CHUNK_STOP,
+    PNG_FRAME_BYTES,
+    PNG_START_BYTES,
+    are_one_chunk,
+    find_jpeg_size,
+    is_one_chunk,
+    read_png_start,
+)
 
-__all__ = ["usual_decoder"]
+__all__ = ["alike_decoder", "usual_decoder"]
 
 Data: TypeAlias = bytes | memoryview
 #: Gives what OpenCV gives; None for a picture that is to be looked at more closely.
@@ -60,17 +69,11 @@ def _png_reader(cv2: Any) -> Read:
     known: dict[bytes, tuple[int, int]] = {}
 
     def look(data: Data) -> tuple[int, int] | None:
-        found = read_png_start(bytes(data[:PNG_START_BYTES]))
-        if found is None:
-            return None
-        header, bits = found
-        flags = {1: cv2.IMREAD_UNCHANGED, 3: rgb_flags(cv2)}.get(header.channels)
-        if bits != 8 or flags is None or header.width * header.height > MAX_PIXELS:
-            return None
-        least_bytes = max(PNG_FRAME_BYTES, header.width * header.height // MAX_PIXELS_PER_BYTE["png"] + 1)
-        if len(known) < _MAX_STARTS:
-            known[bytes(data[:PNG_START_BYTES])] = flags, least_bytes
-        return flags, least_bytes
+        start = bytes(data[:PNG_START_BYTES])
+        usual = _look_at_png(cv2, start)
+        if usual is not None and len(known) < _MAX_STARTS:
+            known[start] = usual[1:]
+        return usual and usual[1:]
 
     def read(data: Data) -> npt.NDArray[Any] | None:
         usual = known.get(data[:PNG_START_BYTES]) or look(data)  # type: ignore[arg-type]  # a view of equal bytes is found
@@ -80,6 +83,39 @@ def _png_reader(cv2: Any) -> Read:
         return pixels
 
     return read
+
+
+def _look_at_png(cv2: Any, start: bytes) -> tuple[int, int, int] | None:
+    """Return channels, flags to decode with and least length of a usual PNG that starts so; None if it is another."""
+    found = read_png_start(start)
+    if found is None:
+        return None
+    header, bits = found
+    flags = {1: cv2.IMREAD_UNCHANGED, 3: rgb_flags(cv2)}.get(header.channels)
+    if bits != 8 or flags is None or header.width * header.height > MAX_PIXELS:
+        return None
+    least_bytes = max(PNG_FRAME_BYTES, header.width * header.height // MAX_PIXELS_PER_BYTE["png"] + 1)
+    return header.channels, flags, least_bytes
+
+
+def alike_decoder(
+    heads: Callable[[int], npt.NDArray[np.uint8]], sizes: npt.NDArray[np.int64], channels: int
+) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[Any]] | None:
+    """Return a faster decoder of PNGs that all start alike, of one chunk each; None where they do not. Looked at all at once.
+
+    It raises for what cannot be decoded. See ``LeafFeature.alike_decoder``. Pictures of 28 x 28 pixels take 3 us less of 25.
+    """
+    cv2 = image_codec.opencv()
+    if cv2 is None or sizes.min() < PNG_FRAME_BYTES:
+        return None
+    starts = heads(PNG_CHUNK_STOP)
+    usual = _look_at_png(cv2, starts[0, :PNG_START_BYTES].tobytes())
+    if usual is None or usual[0] != channels or sizes.min() < usual[2]:
+        return None
+    if (starts[:, :PNG_START_BYTES] != starts[0, :PNG_START_BYTES]).any() or not are_one_chunk(starts, sizes):
+        return None
+    imdecode, flags = cv2.imdecode, usual[1]
+    return (lambda data: imdecode(data, flags)[..., None]) if channels == 1 else (lambda data: imdecode(data, flags))
 
 
 def _jpeg_reader(cv2: Any) -> Read:

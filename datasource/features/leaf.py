@@ -78,6 +78,12 @@ class Leaf(ABC):
         """Return a faster ``decode``, of a payload; see ``LeafFeature.payload_decoder``."""
         return None
 
+    def alike_decoder(
+        self, heads: Callable[[int], npt.NDArray[np.uint8]], sizes: npt.NDArray[np.int64]
+    ) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[Any]] | None:
+        """Return a faster ``payload_decoder`` for payloads that are alike; see ``LeafFeature.alike_decoder``."""
+        return None
+
     def payload_form(self, nbytes: int) -> tuple[str, Callable[[Any], Any] | None] | None:
         """Return how a payload of ``nbytes`` is unpacked to the value at once; see ``LeafFeature.payload_form``."""
         return None
@@ -181,6 +187,11 @@ class ValueLeaf(Leaf):
 
     def payload_decoder(self) -> Callable[[bytes], Any] | None:
         return self.feature.payload_decoder()
+
+    def alike_decoder(
+        self, heads: Callable[[int], npt.NDArray[np.uint8]], sizes: npt.NDArray[np.int64]
+    ) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[Any]] | None:
+        return self.feature.alike_decoder(heads, sizes)
 
     def payload_form(self, nbytes: int) -> tuple[str, Callable[[Any], Any] | None] | None:
         return self.feature.payload_form(nbytes)

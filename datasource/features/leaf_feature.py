@@ -74,6 +74,17 @@ class LeafFeature(Feature):
         """
         return None
 
+    def alike_decoder(
+        self, heads: Callable[[int], npt.NDArray[np.uint8]], sizes: npt.NDArray[np.int64]
+    ) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[Any]] | None:
+        """Return a faster ``payload_decoder``, of arrays, for some payloads that are alike; None where there is none.
+
+        Args:
+          heads: Number of bytes -> the first bytes of each payload, of shape ``(n, bytes)``; none may be shorter.
+          sizes: Bytes of each, at least one payload.
+        """
+        return None
+
     def list_decoder(self) -> Callable[[bytes], list[Any]] | None:
         """Return a function that does to the payload of any number of joined elements what ``decode_many`` and ``join`` do."""
         return None
