@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,10 @@ from .task import Task
 from .transforms.chain import Chain, Randoms
 from .transforms.faults import OnError
 
-__all__ = ["Fetcher", "describe_source"]
+__all__ = ["Defers", "Fetcher", "describe_source"]
 
 Indices = npt.NDArray[np.int64]
+Defers: TypeAlias = Literal["none", "batches", "all"]
 
 #: So many large examples are read at a time, or so many bytes of them: what several have in common is done once, and they stay
 #: in the cache. Records of 12 kB that a transform decodes took 26 us each, read by 8, and take 7, read by 64.
@@ -138,16 +139,17 @@ class Fetcher:
         """Return what some positions give; where one raises, what those before it gave, and its error."""
         return self._chunker.make(task)
 
-    def fetch_run(self, records: Indices, bounds: Sequence[int], *, defers: bool = False) -> list[Any]:
+    def fetch_run(self, records: Indices, bounds: Sequence[int], *, defers: Defers = "none") -> list[Any]:
         """Return the batches or chunks of ``records[bounds[k] : bounds[k + 1]]``, made in one go; needs ``takes_runs``.
 
         Args:
-          defers: Whether batches may be ``Deferred``, or one chunk of ``EndToEnd`` for all.
+          defers: Whether "batches" may be ``Deferred``, for who knows what to do with them; with "all", one chunk of
+            ``EndToEnd`` may stand for all that are packed, for who cuts it in the same process.
         """
         if self.lays:
-            return self._lay_run(records, bounds, defers)
+            return self._lay_run(records, bounds, defers == "all")
         assert self._reader.read_batches is not None
-        if defers and self._reader.defer_batches is not None and not self.makes_chunks and not self.chain.batch_maps:
+        if defers != "none" and self._reader.defer_batches is not None and not self.makes_chunks and not self.chain.batch_maps:
             deferred = self._reader.defer_batches(records, bounds)
             if deferred is not None:
                 lap_source()

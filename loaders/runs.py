@@ -14,7 +14,7 @@ import numpy as np
 from ..datasource.columns import count_bytes
 from ..datasource.deferred import Deferred
 from ..datasource.laps import Laps
-from .fetch import Fetcher
+from .fetch import Defers, Fetcher
 from .in_hand import NOTHING, mark
 from .plan import Run
 from .rows import Allocate
@@ -47,10 +47,10 @@ class RunMaker:
     Args:
       fetcher, order: What makes batches, and of which records.
       info: The worker that it belongs to; None where that is none.
-      defers: Whether who takes the batches knows what to do with ``Deferred`` ones.
+      defers: See ``Fetcher.fetch_run``.
     """
 
-    def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None, *, defers: bool = False) -> None:
+    def __init__(self, fetcher: Fetcher, order: Order, info: WorkerInfo | None = None, *, defers: Defers = "none") -> None:
         self._fetcher = fetcher
         self._order = copy.copy(order)  # passes that run side by side do not disturb each other
         self._ahead = fetcher.read_ahead(self._order)
@@ -86,7 +86,7 @@ class RunMaker:
         sizes = [count_bytes(batches[k]) for k in {0, len(batches) - 1}] if batches else [0]
         if batches and self._fetcher.takes_runs:
             # Of deferred batches only the addresses are there: the longer the run, the less its some 30 array operations cost.
-            is_deferred = type(batches[-1]) is Deferred or (self._defers and self._fetcher.lays)
+            is_deferred = type(batches[-1]) is Deferred or (self._defers == "all" and self._fetcher.lays)
             most = _RUN_BATCHES if is_deferred else _RUN_BYTES // max(1, *sizes)
             self._max_batches = max(1, min(_RUN_BATCHES, most))
         worker = 0 if self._info is None else self._info.id

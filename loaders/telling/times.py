@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...datasource.laps import STAGES, TRANSPORT
+from ...datasource.laps import STAGES
 
 __all__ = ["Times"]
 
@@ -32,10 +32,10 @@ class Times(NamedTuple):
         """Nanoseconds in all stages."""
         return sum(self.spent_ns)
 
-    def with_transport(self, spent_ns: int) -> Times:
-        """Return these times and a while of transport more."""
+    def with_more(self, stage: int, spent_ns: int) -> Times:
+        """Return these times and a while more of one of ``STAGES``."""
         spent = list(self.spent_ns)
-        spent[TRANSPORT] += spent_ns
+        spent[stage] += spent_ns
         return self._replace(spent_ns=tuple(spent))
 
     @staticmethod

@@ -174,7 +174,7 @@ class WorkerPool:
         if batches:
             self._bytes_per_batch = result.packed.used / len(batches)
             self._seconds_per_batch = (result.times.made_ns - result.times.spent_ns[TRANSPORT]) / 1e9 / len(batches)
-        return Made(order.run, batches, error, result.times.with_transport(time.perf_counter_ns() - start))
+        return Made(order.run, batches, error, result.times.with_more(TRANSPORT, time.perf_counter_ns() - start))
 
     def discard(self, order: Order) -> None:
         """Give back what an order has taken, if nobody is to collect it."""

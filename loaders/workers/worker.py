@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ...datasource.deferred import Deferred
+from ...datasource.laps import READ, TRANSPORT
 from ..errors import WorkerError
 from ..in_hand import show_in
 from ..runs import Made, RunMaker
@@ -85,7 +87,7 @@ def _prepare(worker: int, setup: Setup, arena: Arena, payload: Payload | None) -
         enter_worker(info := payload.describe(worker))
         if payload.worker_init_fn is not None:
             payload.worker_init_fn(worker)
-        return RunMaker(payload.fetcher, payload.order, info)
+        return RunMaker(payload.fetcher, payload.order, info, defers="batches")
     except Exception as error:
         error.add_note(
             f"raised while worker {worker} was starting, by what rebuilds the source and the functions there or by "
@@ -114,23 +116,29 @@ def _do(job: Job, worker: int, arena: Arena, board: Board, maker: RunMaker | Exc
         made = Made(job.run, [], maker, Times(worker))
     if job.probe:
         return Result(job.ticket, Result.DONE, _NOTHING, made.times)
-    start = time.perf_counter_ns()
+    times, start = made.times, time.perf_counter_ns()
     error = None if made.error is None else _make_portable(made.error, worker)
     try:
-        batches = stack_alike(made.batches, space.allocate) or made.batches
+        batches = stack_alike(made.batches, space.allocate) or list(map(_make, made.batches))
+        if made.batches and type(made.batches[0]) is Deferred:
+            times, start = times.with_more(READ, (now := time.perf_counter_ns()) - start), now
         unpacked = Unpacked((batches, error), memory=space.memory, taken=space.taken)
     except TypeError as refusal:
         unpacked = Unpacked(([], _make_portable(refusal, worker)))
     packed = unpacked.packed
     if packed.used > job.slot_size:
-        return Result(job.ticket, Result.TOO_LARGE, packed, made.times)
+        return Result(job.ticket, Result.TOO_LARGE, packed, times)
     try:
         arena.reserve(job.slot_start, packed.used)
     except OSError:
-        return Result(job.ticket, Result.FULL, packed, made.times)
+        return Result(job.ticket, Result.FULL, packed, times)
     unpacked.write(space.memory)
-    times = made.times.with_transport(time.perf_counter_ns() - start)
+    times = times.with_more(TRANSPORT, time.perf_counter_ns() - start)
     return Result(job.ticket, Result.DONE, packed, times)
+
+
+def _make(batch: Any) -> Any:
+    return batch.make() if type(batch) is Deferred else batch
 
 
 def _make_portable(error: Exception, worker: int) -> Exception:

@@ -121,7 +121,7 @@ class Workers:
         payload = self._make_payload()
         infos = [payload.describe(worker) for worker in range(self._count)]
         makers = [RunMaker(self._fetcher, self._order, info) for info in infos] or [
-            RunMaker(self._fetcher, self._order, defers=True)
+            RunMaker(self._fetcher, self._order, defers="all")
         ]
         runs = cut(makers[0].max_batches)
         if self._count:

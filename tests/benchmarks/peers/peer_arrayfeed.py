@@ -42,9 +42,10 @@ def prepare(workload: str, data: Path, into: Path) -> None:
 def augment(example: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """Crop to 200 x 200 at random, flip half of them, and turn to float32 in 0 to 1."""
     image = example["image"]
-    top, left, flipped = rng.integers((image.shape[0] - CROP + 1, image.shape[1] - CROP + 1, 2))
+    # As the other peers draw theirs, one by one: of three bounds at once, NumPy makes arrays first, which takes 15 us.
+    top, left = (int(rng.integers(size - CROP + 1)) for size in image.shape[:2])
     crop = image[top : top + CROP, left : left + CROP]
-    if flipped:
+    if rng.random() < 0.5:
         crop = crop[:, ::-1]
     return {**example, "image": np.multiply(crop, np.float32(1 / 255), dtype=np.float32)}
 

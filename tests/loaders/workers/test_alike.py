@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -11,7 +12,9 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
+import arrayfeed
 from arrayfeed import DataLoader
+from arrayfeed.datasource.deferred import Deferred
 from arrayfeed.loaders.workers.alike import stack_alike
 from support.equal import difference
 from support.worker_cases import Numbers
@@ -72,3 +75,45 @@ def test_each_batch_of_a_run_can_be_kept_and_written_to_by_itself() -> None:
         kept.append(found)
 
     assert all((batch["x"] == -1).all() for batch in kept)
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> arrayfeed.ExampleDataSource:
+    """Return 700 raw images with labels, all read once, so that batches of them need only be gathered."""
+    features: dict[str, Any] = {"image": arrayfeed.features.Tensor(shape=(40, 30), dtype=np.uint8, encoding="bytes"), "label": np.int64}
+    with arrayfeed.DatasetWriter(tmp_path / "data", features, codec="none", shard_records=300) as writer:
+        for number in range(700):
+            writer.write({"image": np.full((40, 30), number % 251, np.uint8), "label": number % 7})
+    source = arrayfeed.open(tmp_path / "data", split="train")
+    source.read_batch(np.arange(700))
+    return source
+
+
+def test_batches_that_are_still_to_be_gathered_are_stacked_meanwhile(images: arrayfeed.ExampleDataSource) -> None:
+    """They equal those that are gathered first; of batches that differ in length, nothing is gathered for nothing."""
+    indices = np.random.default_rng(0).permutation(700)
+    allocated: list[tuple[int, ...]] = []
+
+    def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        allocated.append(shape)
+        return np.empty(shape, dtype)
+
+    for bounds, shapes in (([0, 128, 256, 384], [(3, 128, 40, 30), (3, 128)]), ([0, 128, 256, 300], []), ([0, 128], [])):
+        deferred = images.defer_batches(indices, bounds)
+        assert deferred is not None and type(deferred[0]) is Deferred
+        allocated.clear()
+        stacked = stack_alike(deferred, allocate)
+        assert allocated == shapes and (stacked is None) == (not shapes)
+        if stacked is not None:
+            assert not difference(stacked.split(), images.read_batches(indices, bounds))
+
+
+@pytest.mark.usefixtures("no_leaks")
+def test_workers_gather_what_this_process_does(images: arrayfeed.ExampleDataSource) -> None:
+    """Several epochs, whose last batches are short; alone, too, where a run is one batch."""
+    for batch_size in (32, 500):
+        options: dict[str, Any] = {"batch_size": batch_size, "shuffle": True, "num_epochs": 3}
+        loader = DataLoader(images, num_workers=2, **options)
+        assert not difference(list(loader), list(DataLoader(images, **options)))
+        loader.close()
+    images.close()
