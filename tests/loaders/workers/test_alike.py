@@ -80,7 +80,8 @@ def test_each_batch_of_a_run_can_be_kept_and_written_to_by_itself() -> None:
 @pytest.fixture
 def images(tmp_path: Path) -> arrayfeed.ExampleDataSource:
     """Return 700 raw images with labels, all read once, so that batches of them need only be gathered."""
-    features: dict[str, Any] = {"image": arrayfeed.features.Tensor(shape=(40, 30), dtype=np.uint8, encoding="bytes"), "label": np.int64}
+    image = arrayfeed.features.Tensor(shape=(40, 30), dtype=np.uint8, encoding="bytes")
+    features: dict[str, Any] = {"image": image, "label": np.int64}
     with arrayfeed.DatasetWriter(tmp_path / "data", features, codec="none", shard_records=300) as writer:
         for number in range(700):
             writer.write({"image": np.full((40, 30), number % 251, np.uint8), "label": number % 7})
