@@ -86,13 +86,17 @@ class ColumnMaker:
         return self._leaf.stack(self.values(payload))
 
     def _make_rows(self, payload: Payload) -> npt.NDArray[Any]:
-        """Return the column of pictures: each goes into its row while it is in the cache. Of 224 x 224 pixels, decoding and
-        stacking a batch of 64 takes 80 % of the time it takes where all are kept for ``stack``."""
+        """Return the column of pictures: each goes into its row while it is in the cache. A batch of 64 JPEGs of 224 x 224
+        pixels takes 0.86 of the time that it takes where all are kept for ``stack``, and one of 128 PNGs of 28 x 28 0.8."""
         leaf, convert = self._leaf, self._convert
         assert leaf is not None and convert is not None
+
+        def decode_any(array: Bytes) -> Any:
+            return convert(array.data)  # type: ignore[arg-type]  # it decodes views
+
         sizes = np.broadcast_to(payload.sizes, payload.starts.size)
         arrays = map(view_array, (payload.starts + 1).tolist(), sizes.tolist())
-        decode = leaf.alike_decoder(payload.heads, sizes) or (lambda array: convert(array.data))  # type: ignore[arg-type]  # it takes views
+        decode = leaf.alike_decoder(payload.heads, sizes) or decode_any
         first = decode(next(arrays))
         shape, dtype = first.shape, first.dtype
         if dtype != leaf.columns_dtype or not fits(shape, leaf.columns_shape):
