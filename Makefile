@@ -21,7 +21,7 @@ test: $(VENV)/test.stamp
 soak: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --soak
 
-# Beside all peers, in about half an hour: `make bench WORKLOADS=a,b,g PEERS=arrayfeed,grain` measures a part of it again.
+# Beside all peers, in about an hour: `make bench WORKLOADS=a,b,g PEERS=arrayfeed,grain` measures a part of it again.
 # What is measured is kept below docs/benchmarks as JSON, and the report made of all that is there. A step that fails stops none.
 WORKLOADS ?= all
 PEERS ?= all
