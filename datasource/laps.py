@@ -28,10 +28,10 @@ class Laps:
 
     def __enter__(self) -> Laps:
         self._outer = _running.laps
-        _running.laps = self
         self.spent_ns = [0] * len(STAGES)
         self._has_read = False
         self.start_ns = self._last = perf_counter_ns()
+        _running.laps = self  # last: Ctrl-C before it leaves nothing half made behind, and after it a watch that does no harm
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from arrayfeed import DataLoader
+from arrayfeed.datasource import laps
 from arrayfeed.loaders.telling import LoaderStats
 from support.loading import Listed
 
@@ -73,3 +74,19 @@ def test_figures_are_a_line_to_read() -> None:
 
     assert str(stats) == "2000 records in 4 batches, 1,000 records/s; waited 25.0% of 2.00 s"
     assert old.batches == 0
+
+
+def test_ctrl_c_while_the_watch_is_started_leaves_none_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever runs in this thread afterwards has laps as before."""
+
+    def interrupt() -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(laps, "perf_counter_ns", interrupt)
+        with pytest.raises(KeyboardInterrupt), laps.Laps():
+            pass
+    laps.lap(laps.READ)
+    with laps.Laps() as watch:
+        laps.lap(laps.READ)
+    assert watch.spent_ns[laps.READ] > 0
