@@ -124,15 +124,19 @@ class Image(LeafFeature):
     def decode(self, values: WireValues) -> npt.NDArray[Any]:
         return self._decode_file(single(values))
 
+    @property
+    def _may_be_usual(self) -> bool:
+        return self._dtype == np.uint8 and not self._is_animated and self.keeps_channels
+
     def payload_decoder(self) -> Callable[[bytes], Any] | None:
-        if self._dtype != np.uint8 or self._is_animated or not self.keeps_channels:
+        if not self._may_be_usual:
             return lambda data: self._decode_file(bytes(data))
         return usual_decoder(self._decode_file, self._channels)
 
     def alike_decoder(
         self, heads: Callable[[int], npt.NDArray[np.uint8]], sizes: npt.NDArray[np.int64]
     ) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[Any]] | None:
-        if self._dtype != np.uint8 or self._is_animated or not self.keeps_channels:
+        if not self._may_be_usual:
             return None
         return alike_decoder(heads, sizes, self._channels)
 
