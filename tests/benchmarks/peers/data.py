@@ -30,6 +30,7 @@ class Workload:
     Attributes:
       fields: The fields that a peer must deliver and that are checked, each with its dtype.
       shards: How many files peers write it to, where they choose.
+      limit_s: Seconds after which an epoch is cut short.
       note: What a reader of its table has to know.
       cold: Whether the files are dropped from the page cache before each epoch.
     """
@@ -43,6 +44,7 @@ class Workload:
     pad: int | None = None
     shards: int = 4
     cold: bool = False
+    limit_s: float = 0.5
     note: str = ""
 
 
@@ -181,7 +183,14 @@ _LIST = [
     Workload("a", "28 x 28 uint8 images and labels, batches of 128", 60_000, 128, _digits, _IMAGES),
     Workload("b", "as (a), 20,000 of them, as PNG in a TFDS directory", 20_000, 128, _digits, _IMAGES),
     Workload(
-        "c", "224 x 224 JPEG, random crop and flip, to float32, batches of 64", 2_048, 64, _photographs, {"label": "int64"}
+        "c",
+        "224 x 224 JPEG, random crop and flip, to float32, batches of 64",
+        2_048,
+        64,
+        _photographs,
+        {"label": "int64"},
+        limit_s=1.5,
+        note="Epochs are cut short after 1.5 s: a batch takes some peers' workers 0.1 s, and half a second is six of these.",
     ),
     Workload(
         "d",
