@@ -26,6 +26,7 @@ class DeferredRun:
       held: What to hold while looking there.
       nest: Makes a batch of columns.
       row_bytes: What the large leaves of a record take.
+      is_settled: Whether all records of their source are known, so that making runs like this one waits for nothing.
     """
 
     parts: Sequence[tuple[Any, Callable[[Ints], npt.NDArray[Any]] | None]]
@@ -33,6 +34,7 @@ class DeferredRun:
     held: object
     nest: Callable[[list[npt.NDArray[Any]]], Columns]
     row_bytes: int
+    is_settled: bool
 
 
 class Deferred:
@@ -55,6 +57,11 @@ class Deferred:
     def __init__(self, run: DeferredRun, start: int, stop: int) -> None:
         self._run, self._start, self._stop = run, start, stop
         self.nbytes = run.row_bytes * (stop - start)
+
+    @property
+    def is_settled(self) -> bool:
+        """See ``DeferredRun``."""
+        return self._run.is_settled
 
     def make(self) -> Columns:
         """Return the batch."""

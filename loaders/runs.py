@@ -40,6 +40,12 @@ class Made:
     error: Exception | None
     times: Times = field(default=Times(), compare=False)
 
+    @property
+    def is_light(self) -> bool:
+        """Whether making it waited for nothing, and neither will making the next: only small arrays of what is known."""
+        last = self.batches[-1] if self.batches else None
+        return type(last) is Deferred and last.is_settled
+
 
 class RunMaker:
     """Turns runs into batches, for one pass. Used by one thread at a time; holds nothing of loader or iterator.

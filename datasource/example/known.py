@@ -148,7 +148,7 @@ class KnownRecords:
             if not nbytes and column is None:  # what is stored raw is refused by no leaf, others may be
                 return None
             parts.append((column, cut if nbytes else None))
-        run = DeferredRun(parts, addresses, held, nest, row_bytes)
+        run = DeferredRun(parts, addresses, held, nest, row_bytes, is_settled=self._cuts_of_all is not None)
         return [Deferred(run, start, stop) for start, stop in pairwise(bounds)]
 
     def _make_cuts(self, layout: Layout) -> Cuts | None:

@@ -1,4 +1,9 @@
-"""A thread that works ahead, and that nothing keeps alive but the one who waits for its results."""
+"""A thread that works ahead, and that nothing keeps alive but the one who waits for its results.
+
+Work that never waits for anything, and that only Python's lock keeps from running beside the consumer's, gains nothing by a
+thread: it is done while the consumer waits, and both keep taking the lock from each other. An epoch of small images whose
+records are all known took 1.2 to 1.4 times as long with the thread as without. So the consumer takes such work over.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
@@ -54,12 +59,24 @@ class Prefetcher(Iterator[R]):
     has ended then. ``close``, garbage collection and interpreter exit end the thread too. One consumer at a time.
 
     In a forked child there is no thread: ``next`` raises ``RuntimeError`` there, see ``stale``.
+
+    Args:
+      ahead: ``>= 1``.
+      is_light: Of a result: whether making it, and those after it, needs no thread. Once a consumer had to wait for one, he
+        makes the next ones himself, as long as they are.
     """
 
-    def __init__(self, jobs: Iterator[J], work: Callable[[J], R], *, ahead: int) -> None:
+    def __init__(
+        self, jobs: Iterator[J], work: Callable[[J], R], *, ahead: int, is_light: Callable[[R], bool] = lambda result: False
+    ) -> None:
         self._channel: _Channel[R] = _Channel(ahead)
+        self._make = partial(_make_next, jobs, work)
+        self._ahead = ahead
+        self._is_light = is_light
+        # Results that the thread is not told to make in place of those taken; of all of them, it waits, with nothing in hand.
+        self._withheld = 0
         self._pid = os.getpid()
-        arguments = (jobs, work, self._channel, weakref.ref(self))
+        arguments = (self._make, self._channel, weakref.ref(self))
         thread = threading.Thread(target=_run, args=arguments, daemon=True, name="arrayfeed-prefetch")
         # Starting waits for the thread, with locks that Ctrl-C would leave in disorder.
         with postponed():
@@ -80,6 +97,9 @@ class Prefetcher(Iterator[R]):
         if self.stale:
             raise RuntimeError("a prefetch thread does not survive a fork; iterate over the loader again in the child")
         channel = self._channel
+        if self._withheld == self._ahead and not channel.closed:
+            return self._make_here()
+        has_waited = not channel.results.qsize()
         result = None if channel.closed else channel.results.get()
         if result is None:
             self.close()
@@ -87,8 +107,27 @@ class Prefetcher(Iterator[R]):
         if isinstance(result, _Failure):
             self.close()
             raise result.error
-        channel.room.put(None)
+        self._withheld += 1
+        if not (self._is_light(result) and (has_waited or self._withheld > 1)):
+            self._make_room()
         return result
+
+    def _make_here(self) -> R:
+        """Make the next result in this thread."""
+        try:
+            result = self._make()
+        except BaseException:
+            self.close()
+            raise
+        if not self._is_light(result):
+            self._make_room()
+        return result
+
+    def _make_room(self) -> None:
+        """Let the thread make as many results as were taken."""
+        while self._withheld:
+            self._withheld -= 1
+            self._channel.room.put(None)
 
     def close(self) -> None:
         """End the thread, waiting for the piece of work in hand, but no longer than 5 s. May be called twice."""
@@ -97,22 +136,27 @@ class Prefetcher(Iterator[R]):
         self._finalizer()
 
 
-def _run(jobs: Iterator[J], work: Callable[[J], R], channel: _Channel[R], owner: weakref.ref[Prefetcher[R]]) -> None:
+def _run(make: Callable[[], R], channel: _Channel[R], owner: weakref.ref[Prefetcher[R]]) -> None:
     try:
-        for job in jobs:
-            while not channel.closed:
-                # Ctrl-C inside a finalizer can keep it from telling: nobody to work for is a reason to end, too.
-                with suppress(Empty):
-                    channel.room.get(timeout=_LOOK_S)
-                    break
+        while not channel.closed:
+            # Ctrl-C inside a finalizer can keep it from telling: nobody to work for is a reason to end, too.
+            try:
+                channel.room.get(timeout=_LOOK_S)
+            except Empty:
                 if owner() is None:
                     return
-            if channel.closed:
-                return
-            channel.results.put(work(job))
+                continue
+            if not channel.closed:
+                channel.results.put(make())
+    except StopIteration:
         channel.results.put(None)
     except BaseException as error:
         channel.results.put(_Failure(error))
+
+
+def _make_next(jobs: Iterator[J], work: Callable[[J], R]) -> R:
+    """Do the next job; raise ``StopIteration`` if there is none."""
+    return work(next(jobs))
 
 
 def _stop(channel: _Channel[R], thread: threading.Thread, pid: int) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..fetch import Fetcher
@@ -127,7 +128,7 @@ class Workers:
         if self._count:
             return self._open_threads(runs, makers)
         if self._ahead:
-            return Prefetcher(runs, makers[0].make, ahead=self._ahead)
+            return Prefetcher(runs, makers[0].make, ahead=self._ahead, is_light=attrgetter("is_light"))
         return InTurn(runs, makers[0].make)
 
     def start(self) -> bool:
