@@ -98,8 +98,25 @@ class LoaderIterator(Iterator[Any]):
 
     def __next__(self) -> Any:
         loader = self._loader
-        if self._ready and self._is_plain and not loader._progress.is_stale(self._pass):
-            return self._take_ready(loader)
+        if not (self._ready and self._is_plain) or loader._progress.is_stale(self._pass):
+            return self._next_slowly()
+        # The next batch is there, and nothing is to be done to it: by far the most of all small ones.
+        try:
+            batch, cursor, rows, _ = self._ready.popleft()
+            began = None
+            if isinstance(batch, Deferred):
+                began = time.perf_counter()
+                batch = batch.make()
+            loader._progress.deliver(self._pass, cursor)
+            self._cursor = cursor
+        except BaseException:
+            self._drop()
+            raise
+        self._previous = loader._watch.delivered(rows, None, self._previous, began)
+        return batch
+
+    def _next_slowly(self) -> Any:
+        loader = self._loader
         # A batch that is there is not waited for.
         asked = None if self._ready and loader._converter is None else time.perf_counter()
         try:
@@ -121,22 +138,6 @@ class LoaderIterator(Iterator[Any]):
             self._drop()
             raise
         self._previous = loader._watch.delivered(ready.rows, asked, self._previous)
-        return batch
-
-    def _take_ready(self, loader: DataLoader) -> Any:
-        """Return the next batch, which is there, and which nothing is to be done to: by far the most of all small ones."""
-        try:
-            batch, cursor, rows, _ = self._ready.popleft()
-            began = None
-            if isinstance(batch, Deferred):
-                began = time.perf_counter()
-                batch = batch.make()
-            loader._progress.deliver(self._pass, cursor)
-            self._cursor = cursor
-        except BaseException:
-            self._drop()
-            raise
-        self._previous = loader._watch.delivered(rows, None, self._previous, began)
         return batch
 
     def _fill(self) -> None:

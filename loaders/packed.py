@@ -27,7 +27,7 @@ class PackedLater(Deferred):
       numbers: Segments and positions of the rows.
     """
 
-    __slots__ = ("_numbers", "_packing", "_pieces", "_size")
+    __slots__ = ("_nbytes", "_numbers", "_packing", "_pieces", "_size")
 
     def __init__(self, packing: Pack, pieces: Sequence[Piece], size: int, numbers: Sequences) -> None:
         self._packing = packing
@@ -36,7 +36,11 @@ class PackedLater(Deferred):
         self._numbers = numbers
         laid: EndToEnd = pieces[0].rows
         token_bytes = sum(field.nbytes for field in laid.fields.values())
-        self.nbytes = size * token_bytes + sum(array.nbytes for array in numbers.values())
+        self._nbytes = size * token_bytes + sum(array.nbytes for array in numbers.values())
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
 
     def make(self) -> Columns:
         return {**self._packing.copy_rows(self._pieces, self._size), **self._numbers}

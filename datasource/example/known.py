@@ -135,19 +135,20 @@ class KnownRecords:
         addresses: Ints,
         held: object,
         bounds: Sequence[int],
-        nest: Callable[[list[npt.NDArray[Any]]], Columns],
+        nest: Callable[[list[npt.NDArray[Any]]], Columns] | None,
     ) -> list[Deferred] | None:
-        """Return what ``read_batches`` does, large columns still to be cut; None where there are none."""
+        """Return what ``read_batches`` does, large columns still to be cut; None where there are none. ``nest``: see there."""
         row_bytes = sum(nbytes for _, nbytes in cuts)
         if not row_bytes:
             return None
-        parts: list[tuple[npt.NDArray[Any] | None, Any]] = []
+        parts: list[tuple[str, npt.NDArray[Any] | None, Any]] = []
         for place, (cut, nbytes) in enumerate(cuts):
             kept = self._columns.get(place) if self._columns else None
-            column = None if nbytes else cut(addresses) if kept is None else kept[indices]
+            column = None if nbytes else cut(addresses) if kept is None else kept.take(indices, 0)
             if not nbytes and column is None:  # what is stored raw is refused by no leaf, others may be
                 return None
-            parts.append((column, cut if nbytes else None))
+            # Of nested features, two could have one key: {"a/b": ...} and {"a": {"b": ...}}.
+            parts.append((self._leaves[place].key if nest is None else str(place), column, cut if nbytes else None))
         run = DeferredRun(parts, addresses, held, nest, row_bytes, is_settled=self._cuts_of_all is not None)
         return [Deferred(run, start, stop) for start, stop in pairwise(bounds)]
 

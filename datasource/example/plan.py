@@ -141,7 +141,7 @@ class DecodePlan:
             return None
         known, cuts = found
         known.keep_columns(where)
-        return known.defer_batches(cuts, indices, *where.addresses(indices), bounds, self._nest)
+        return known.defer_batches(cuts, indices, *where.addresses(indices), bounds, None if self._names else self._nest)
 
     def _find_known(self, where: Located, indices: Ints) -> tuple[KnownRecords, Cuts] | None:
         if not self._columnar or not indices.size:

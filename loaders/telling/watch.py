@@ -41,6 +41,7 @@ class Watch:
         self._nbytes = 0
         self._elapsed_s = 0.0
         self._waited_s = 0.0
+        self._finish_s = 0.0
         self._convert_ns = 0
         self._refills = 0
         self._queued = 0
@@ -59,9 +60,7 @@ class Watch:
 
     def finished(self, spent_s: float) -> None:
         """Count time spent decoding the rest of a batch, in the thread that takes it."""
-        made = self._made.get(0)
-        if made is not None:
-            made[DECODE] += int(spent_s * 1e9)
+        self._finish_s += spent_s
 
     def converted(self, spent_ns: int) -> None:
         """Count time spent turning batches into what the consumer wants."""
@@ -77,7 +76,7 @@ class Watch:
         """
         now = perf_counter()
         if began is not None:
-            self.finished(now - began)
+            self._finish_s += now - began
         self._batches += 1
         self._records += records
         if previous is not None:
@@ -97,7 +96,10 @@ class Watch:
 
     def read(self) -> LoaderStats:
         """Return the figures so far."""
-        sums = [sum(made[k] for made in self._made.values()) for k in range(len(STAGES) + 2)]
+        each = {worker: [*made] for worker, made in sorted(self._made.items())}
+        if 0 in each:  # the thread that takes batches has no number of its own
+            each[0][DECODE] += int(self._finish_s * 1e9)
+        sums = [sum(made[k] for made in each.values()) for k in range(len(STAGES) + 2)]
         spent = dict(zip(STAGES, sums, strict=False)) | {"convert": self._convert_ns}
         return LoaderStats(
             self._batches,
@@ -113,7 +115,7 @@ class Watch:
                 worker: WorkerStats(
                     made[-2], made[-1], {name: ns / 1e9 for name, ns in zip(STAGES, made[: len(STAGES)], strict=True)}
                 )
-                for worker, made in sorted(self._made.items())
+                for worker, made in each.items()
             },
             self.num_workers,
             self.worker_type,

