@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ __all__ = ["Prefetcher"]
 
 #: How often a thread that has nothing to do looks whether there is still somebody to work for.
 _LOOK_S = 1.0
+#: Such a nap, of some 70 us, is enough for another thread to wake up and take Python's lock.
+_YIELD_S = 10e-6
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -43,6 +46,7 @@ class _Channel(Generic[R]):
         self.results: SimpleQueue[R | _Failure | None] = SimpleQueue()
         self.room: SimpleQueue[None] = SimpleQueue()
         self.closed = False
+        self.is_awaited = False  # the consumer waits for a result, or for Python's lock to take it
         for _ in range(ahead):
             self.room.put(None)
 
@@ -99,8 +103,11 @@ class Prefetcher(Iterator[R]):
         channel = self._channel
         if self._withheld == self._ahead and not channel.closed:
             return self._make_here()
-        has_waited = not channel.results.qsize()
-        result = None if channel.closed else channel.results.get()
+        has_waited = channel.is_awaited = not channel.results.qsize()
+        try:
+            result = None if channel.closed else channel.results.get()
+        finally:
+            channel.is_awaited = False
         if result is None:
             self.close()
             raise StopIteration
@@ -148,6 +155,9 @@ def _run(make: Callable[[], R], channel: _Channel[R], owner: weakref.ref[Prefetc
                 continue
             if not channel.closed:
                 channel.results.put(make())
+            # Who waits for a result gets it now, not when Python takes its lock from this thread, which is after 5 ms.
+            while channel.is_awaited and channel.results.qsize():
+                time.sleep(_YIELD_S)
     except StopIteration:
         channel.results.put(None)
     except BaseException as error:

@@ -248,6 +248,77 @@ def test_an_error_of_the_jobs_comes_behind_the_results_before_it() -> None:
         next(prefetcher)
 
 
+def test_who_waits_gets_a_result_before_the_next_is_made() -> None:
+    """Though the thread goes on at once, with work that does not let go of Python's lock."""
+    happened: list[str] = []
+
+    def work(job: int) -> int:
+        sum(range(1_000_000))  # one call into C
+        happened.append(f"made {job}")
+        return job
+
+    prefetcher = Prefetcher(iter(range(8)), work, ahead=2)
+    for job in prefetcher:
+        happened.append(f"took {job}")
+
+    assert happened == [f"{what} {job}" for job in range(8) for what in ("made", "took")]
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 5])
+def test_who_waits_for_light_work_does_it_himself_as_long_as_it_is_light(ahead: int) -> None:
+    """In order, all of it, never more ahead than there may be; heavy work goes back to the thread."""
+    made_by: list[str] = []
+    holder: list[Prefetcher[int]] = []
+    taken = 0
+
+    def work(job: int) -> int:
+        assert len(made_by) <= taken + ahead
+        made_by.append(threading.current_thread().name)
+        while made_by[-1] != "MainThread" and not (holder and holder[0]._channel.is_awaited):
+            time.sleep(0.0001)
+        return job
+
+    prefetcher = Prefetcher(iter(range(90)), work, ahead=ahead, is_light=lambda job: not 40 <= job < 60)
+    holder.append(prefetcher)
+    for taken, job in enumerate(prefetcher, start=1):
+        assert job == taken - 1
+
+    thread, caller = ["arrayfeed-prefetch"], ["MainThread"]
+    assert made_by == thread * ahead + caller * (41 - ahead) + thread * (19 + ahead) + caller * (30 - ahead)
+
+
+def test_light_work_stays_with_the_thread_while_nobody_waits_for_it() -> None:
+    """Training that takes longer than a batch finds the next one there."""
+    made_by: list[str] = []
+
+    def work(job: int) -> int:
+        made_by.append(threading.current_thread().name)
+        return job
+
+    prefetcher = Prefetcher(iter(range(20)), work, ahead=2, is_light=lambda job: True)
+    for taken in range(1, 21):
+        next(prefetcher)
+        while len(made_by) < min(20, taken + 2):
+            time.sleep(0.0001)
+
+    assert made_by == ["arrayfeed-prefetch"] * 20
+
+
+def test_an_error_of_light_work_comes_in_its_turn() -> None:
+    """And the prefetcher is over, as after one of the thread."""
+
+    def work(job: int) -> int:
+        if job == 30:
+            raise OSError("thirty")
+        return job
+
+    prefetcher = Prefetcher(iter(range(90)), work, ahead=2, is_light=lambda job: True)
+    assert [next(prefetcher) for _ in range(30)] == list(range(30))
+    with pytest.raises(OSError, match="thirty"):
+        next(prefetcher)
+    assert list(prefetcher) == []
+
+
 def test_closing_wakes_whoever_waits() -> None:
     """A consumer in another thread too; closing twice is closing once."""
     release = threading.Event()
