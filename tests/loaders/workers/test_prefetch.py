@@ -17,9 +17,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import arrayfeed
 from arrayfeed import DataLoader
 from arrayfeed.datasource.source import BaseSource, Indices
+from arrayfeed.loaders.fetch import Fetcher
+from arrayfeed.loaders.plan import Run
+from arrayfeed.loaders.runs import RunMaker
+from arrayfeed.loaders.state.order import Order
+from arrayfeed.loaders.transforms.chain import Chain
 from arrayfeed.loaders.workers.prefetch import Prefetcher
+from arrayfeed.samplers import IndexSampler
 from support import fork_loader
 from support.loading import Listed, write_small
 
@@ -302,6 +309,26 @@ def test_light_work_stays_with_the_thread_while_nobody_waits_for_it() -> None:
             time.sleep(0.0001)
 
     assert made_by == ["arrayfeed-prefetch"] * 20
+
+
+def test_runs_of_small_batches_are_light_once_all_records_are_known(tmp_path: Path) -> None:
+    """Which is when each was read once; one batch by itself is never counted as such, nor are runs with transforms."""
+    image = arrayfeed.features.Tensor(shape=(40, 30), dtype=np.uint8, encoding="bytes")
+    with arrayfeed.DatasetWriter(tmp_path, {"in": {"image": image}, "label": np.int64}, codec="none") as writer:
+        for number in range(3000):
+            writer.write({"in": {"image": np.full((40, 30), number % 251, np.uint8)}, "label": number % 7})
+    source = arrayfeed.open(tmp_path, split="train")
+    order = Order(IndexSampler(3000, shuffle=True, num_epochs=None))
+    maker = RunMaker(Fetcher(source), order, defers="all")
+
+    assert not maker.make(Run(0, (0, 10))).is_light
+    assert not maker.make(Run(0, (10, 20, 30))).is_light
+    source.read_batch(np.arange(3000))
+    assert maker.make(Run(0, (30, 40, 50))).is_light
+    assert not maker.make(Run(0, (50, 60))).is_light
+    transforming = RunMaker(Fetcher(source, Chain([dict], 0)), order, defers="all")
+    assert not transforming.make(Run(1, (10, 20, 30))).is_light
+    source.close()
 
 
 def test_an_error_of_light_work_comes_in_its_turn() -> None:
