@@ -25,12 +25,12 @@ soak: $(VENV)/test.stamp
 # What is measured is kept below docs/benchmarks as JSON, and the report made of all that is there. A step that fails stops none.
 WORKLOADS ?= all
 PEERS ?= all
-ROUNDS ?= 5
+ROUNDS ?=
 PEERS_RUN := PYTHONPATH=tests $(BIN)/python -m benchmarks.peers
 
 bench: $(VENV)/test.stamp $(VENV)/bench/made $(VENV)/fixtures/made
-	-$(PEERS_RUN).compare --workloads $(WORKLOADS) --peers $(PEERS) --rounds $(ROUNDS)
-	-$(PEERS_RUN).special --workloads $(WORKLOADS) --peers $(PEERS) --rounds $(ROUNDS)
+	-$(PEERS_RUN).compare --workloads $(WORKLOADS) --peers $(PEERS) $(ROUNDS:%=--rounds %)
+	-$(PEERS_RUN).special --workloads $(WORKLOADS) --peers $(PEERS) $(ROUNDS:%=--rounds %)
 	-$(PEERS_RUN).own_time --workloads $(WORKLOADS)
 	$(PEERS_RUN).report
 

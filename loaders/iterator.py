@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
+from time import perf_counter, perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ..datasource.deferred import Deferred
@@ -82,7 +82,7 @@ class LoaderIterator(Iterator[Any]):
 
     def _ensure_begun(self) -> None:
         """Begin, if that was not done yet, or a state was loaded meanwhile."""
-        if not self._begun or self._loader._progress.is_stale(self._pass):
+        if not self._begun or self._loader._progress.stale is self._pass:
             self._begin()
 
     def _begin(self) -> None:
@@ -98,16 +98,17 @@ class LoaderIterator(Iterator[Any]):
 
     def __next__(self) -> Any:
         loader = self._loader
-        if not (self._ready and self._is_plain) or loader._progress.is_stale(self._pass):
+        progress = loader._progress
+        if not (self._ready and self._is_plain) or progress.stale is self._pass:
             return self._next_slowly()
         # The next batch is there, and nothing is to be done to it: by far the most of all small ones.
         try:
             batch, cursor, rows, _ = self._ready.popleft()
             began = None
             if isinstance(batch, Deferred):
-                began = time.perf_counter()
+                began = perf_counter()
                 batch = batch.make()
-            loader._progress.deliver(self._pass, cursor)
+            progress.deliver(self._pass, cursor)
             self._cursor = cursor
         except BaseException:
             self._drop()
@@ -118,7 +119,7 @@ class LoaderIterator(Iterator[Any]):
     def _next_slowly(self) -> Any:
         loader = self._loader
         # A batch that is there is not waited for.
-        asked = None if self._ready and loader._converter is None else time.perf_counter()
+        asked = None if self._ready and loader._converter is None else perf_counter()
         try:
             self._ensure_begun()
             self._fill()
@@ -151,15 +152,15 @@ class LoaderIterator(Iterator[Any]):
             batch, cursor, rows, stop = self._ready[0]
             try:
                 if isinstance(batch, Deferred):
-                    start = time.perf_counter()
+                    start = perf_counter()
                     batch = batch.make()
-                    loader._watch.finished(time.perf_counter() - start)
+                    loader._watch.finished(perf_counter() - start)
                 if loader._mask is not None:
                     batch = loader._mask.add(batch, self._order.counts(cursor.epoch, stop - rows, stop))
                 if loader._converter is not None:
-                    start = time.perf_counter_ns()
+                    start = perf_counter_ns()
                     batch = loader._converter.start(batch)
-                    loader._watch.converted(time.perf_counter_ns() - start)
+                    loader._watch.converted(perf_counter_ns() - start)
             except Exception:
                 if first:
                     raise

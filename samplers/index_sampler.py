@@ -25,10 +25,10 @@ class IndexSampler(OrderedSampler):
     A shuffled epoch is a permutation keyed by a hash of seed and epoch, computed where it is asked for. It is the same
     order for any number of ranks, which take turns in it.
 
-    Memory: constant; at most 256 kB of tables where there are at most 65,536 records, nothing above. Construction and
-    ``sampler[position]`` cost microseconds at any length. (The first position of a short epoch makes that epoch's table,
-    which takes 1 ms at the most, or 5 where `np.sort` is not vectorised.) Picklable in a few hundred bytes. See `Sampler`
-    for positions, ranks and threads.
+    Memory: constant; at most 256 kB of tables where there are at most 65,536 records, besides 512 kB for all samplers
+    of a process; nothing above. Construction and ``sampler[position]`` cost microseconds at any length. (The first
+    position of a short epoch makes that epoch's table, which takes 1 ms at the most, or 5 where `np.sort` is not
+    vectorised.) Picklable in a few hundred bytes. See `Sampler` for positions, ranks and threads.
 
     Args:
       num_records: Records of the source, ``0 <= num_records < 2**63``. An empty source gives an empty sampler.

@@ -28,7 +28,8 @@ class RepeatedAugmentation(OrderedSampler):
     (Hoffer et al., *Augment Your Batch*, CVPR 2020, and its followers put the copies into one batch instead: for that,
     list each record several times in a `SubsetSampler`.)
 
-    Memory: constant; at most 512 kB of tables where there are at most 65,536 records.
+    Memory: constant; at most 512 kB of tables where there are at most 65,536 records, besides 512 kB for all samplers
+    of a process.
 
     Args:
       num_records: Records of the source.

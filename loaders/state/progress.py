@@ -32,6 +32,9 @@ class Progress:
     A pass that was read to its last batch is not over before it said so: only then is the next one's start the place. So
     a state that was saved with the last batch in hand resumes with nothing left of that pass, as the program that saved it
     would have gone on, whatever its own count of epochs says.
+
+    Attributes:
+      stale: The latest pass, if a state was loaded since it began.
     """
 
     def __init__(self, start: Place, pace: Pace, *, num_epochs: int | None) -> None:
@@ -41,7 +44,7 @@ class Progress:
         self._latest: Pass | None = None
         self._cursor = Cursor(0, 0)
         self._between = True
-        self._loaded = False
+        self.stale: Pass | None = None
 
     @property
     def place(self) -> Place:
@@ -63,7 +66,7 @@ class Progress:
         self._next = Place(following, 0, following)
         self._cursor = anchor.to_cursor(self._pace.shard)
         self._latest = Pass(anchor, self._cursor, end)
-        self._between = self._loaded = False
+        self._between, self.stale = False, None
         return self._latest
 
     def deliver(self, which: Pass, cursor: Cursor) -> None:
@@ -78,22 +81,18 @@ class Progress:
             self._between = True
 
     def load(self, place: Place, pace: Pace) -> None:
-        """Go on at ``place``, in the pass under way too: it ``is_stale`` now.
+        """Go on at ``place``, in the pass under way too: it is ``stale`` now.
 
         Raises:
           StateError: The pace cannot go on from there.
         """
         self._next = pace.accept(place)
         self._pace = pace
-        self._between = self._loaded = True
+        self._between, self.stale = True, self._latest
 
     def is_latest(self, which: Pass) -> bool:
         """Whether no pass was begun after this one: ``place`` is its place."""
         return which is self._latest
-
-    def is_stale(self, which: Pass) -> bool:
-        """Whether a state was loaded since the latest pass began, and this is it."""
-        return self._loaded and which is self._latest
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass begin with ``epoch``; keep the place in it if that is where a loaded state began or stands."""

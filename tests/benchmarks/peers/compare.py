@@ -175,7 +175,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", default="all", help="letters, with commas")
     parser.add_argument("--peers", default="all", help=f"of {', '.join(PEERS)}")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help="turns of each peer, for all workloads; by default 5, of (a) more")
     parser.add_argument("--limit", type=float, help="seconds after which an epoch is cut short, for all workloads")
     parser.add_argument("--check", type=float, default=90.0, help="seconds that a peer has for an epoch that is checked")
     parser.add_argument("--count", type=int, help="records, in place of each workload's own number")
@@ -208,7 +208,8 @@ def measure_workload(key: str, peers: list[str], options: argparse.Namespace, de
     write_directory(data)
     rows, absent = rows_of(key, peers, data, options.cache, described)
     limit_s = options.limit or WORKLOADS[key].limit_s
-    compare(key, rows, rounds=options.rounds, limit_s=limit_s, check_s=options.check)
+    rounds = options.rounds or WORKLOADS[key].rounds
+    compare(key, rows, rounds=rounds, limit_s=limit_s, check_s=options.check)
     meta = json.loads((data / "meta.json").read_text())
     content = {"workload": key, "title": WORKLOADS[key].title, "meta": meta, "rows": [row.told for row in rows]}
     write(options.results, f"workload-{key}", {**content, "absent": absent, "not_installed": not_installed()})

@@ -89,8 +89,9 @@ class Subject:
         """
         expected = self._meta["epoch_records"]
         resident = 1.0
+        if self._meta["cold"] or fresh:
+            self._shut()  # what was open before takes its time to close, which is not that of opening
         if self._meta["cold"]:
-            self._shut()
             resident = _drop_from_cache(self._data, self._prepared)
         cpu_before, end = _cpu_seconds(), time.perf_counter() + limit_s
         seconds: list[float] = []

@@ -133,12 +133,12 @@ def resuming(options: Settings, peers: list[str]) -> dict[str, Any]:
         try:
             with case.open() as session:
                 session.ask("resume", records=1000, position=512)  # imports
-                for digits in range(3, 10):
-                    if case.peer == "torchdata" and digits > 6:
-                        continue  # it draws the whole permutation and goes through it: 20 s for 10^7
-                    positions = [rng.randrange(1, 10**digits // 128) * 128 for _ in range(options.rounds)]
-                    took = [session.ask("resume", records=10**digits, position=each)["seconds"] for each in positions]
-                    rows.append({"peer": case.peer, "config": "default", "records": 10**digits, "seconds": took})
+                # torchdata draws the whole permutation and goes through it: 20 s for 10^7.
+                took: dict[int, list[float]] = {10**digits: [] for digits in range(3, 7 if case.peer == "torchdata" else 10)}
+                for records in list(took) * 3 * options.rounds:
+                    position = rng.randrange(1, records // 128) * 128
+                    took[records].append(session.ask("resume", records=records, position=position)["seconds"])
+                rows += [{"peer": case.peer, "config": "default", "records": n, "seconds": each} for n, each in took.items()]
         except PeerError as error:
             rows.append({"peer": case.peer, "config": "default", "records": 0, "seconds": [], "failed": str(error)[:300]})
     return {"rows": rows}
@@ -184,6 +184,7 @@ PARTS = {"g": startup, "h": memory, "i": resuming, "growth": growth}
 
 def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
+    options.rounds = options.rounds or 5
     options.counts = [10**digits for digits in range(3, 8)] if options.count is None else [1000, options.count]
     peers = list(PEERS) if options.peers in ("", "all") else options.peers.split(",")
     wanted = (
