@@ -137,7 +137,8 @@ class KnownRecords:
         bounds: Sequence[int],
         nest: Callable[[list[npt.NDArray[Any]]], Columns] | None,
     ) -> list[Deferred] | None:
-        """Return what ``read_batches`` does, large columns still to be cut; None where there are none. ``nest``: see there."""
+        """Return what ``read_batches`` does, large columns still to be cut; None where there are none. For ``nest`` see
+        ``DeferredRun``."""
         row_bytes = sum(nbytes for _, nbytes in cuts)
         if not row_bytes:
             return None
