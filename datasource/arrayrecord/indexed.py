@@ -37,6 +37,9 @@ OpenShard = Callable[[int], ShardReader]
 #: Of so few records, which take a megabyte, addresses are kept once all are known to be sound: a batch of 128 finds them in
 #: 1.3 us in place of 7.
 _MAX_ADDRESSES = 1 << 17
+#: So many records are checked at a time: the arrays that it takes, 8 bytes a record each, stay in the second-level cache. Of a
+#: shuffled epoch's first 8,192 records, half a million had to be checked, in 50 MB.
+_CHECKED = 1 << 15
 #: What stands before a record in its chunk takes no more.
 _HEAD_BYTES = 64
 
@@ -213,8 +216,12 @@ class IndexedRecords:
     def check(self, slots: Ints, open_shard: OpenShard) -> npt.NDArray[np.bool_]:
         """Find out of ``slots``, once each and ascending, whether they are sound, where that is not known yet; return it."""
         unknown = slots[self._slots[slots] == _UNKNOWN]
-        if unknown.size:
-            self._check(unknown, open_shard)
+        step = max(1, _CHECKED >> self.slot_bits)
+        for start in range(0, unknown.size, step):
+            self._check(unknown[start : start + step], open_shard)
+        if unknown.size and self._count <= _MAX_ADDRESSES and not self.is_long:
+            if (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all():
+                self._keep_addresses()
         sound: npt.NDArray[np.bool_] = self._slots[slots] == _SOUND
         return sound
 
@@ -237,12 +244,6 @@ class IndexedRecords:
                 self._check_heads(indices, open_shard), np.searchsorted(indices, slots << self.slot_bits)
             )
             self._slots[slots] = np.where(sound, _SOUND, _ODD)
-        if (
-            self._count <= _MAX_ADDRESSES
-            and not self.is_long
-            and (self._slots[: (self._count - 1 >> self.slot_bits) + 1] == _SOUND).all()
-        ):
-            self._keep_addresses()
 
     def _samples(self, slots: Ints) -> tuple[Ints, Ints]:
         """Return records of slots, among them one of each run that reaches into one, and where those of each slot begin."""

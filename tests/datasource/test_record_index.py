@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -223,6 +224,25 @@ def test_an_index_costs_a_source_no_pickle(dataset: Path) -> None:
 
     assert len(pickle.dumps(source)) < 1500
     assert list(pickle.loads(pickle.dumps(source))) == list(source)
+
+
+def test_checking_many_records_takes_memory_for_a_few(tmp_path: Path, rng: np.random.Generator) -> None:
+    """4,096 of 200,000, of unlike lengths, lie in all runs of the index: all are checked, 2**15 at a time."""
+    labels = np.arange(200_000)
+    with arrayfeed.DatasetWriter(tmp_path, {"label": np.int64}, codec="none") as writer:
+        writer.write_columns({"label": labels}, split="train")
+    source = arrayfeed.open(tmp_path, split="train")
+    chosen = rng.permutation(200_000)[:4096]
+    source.read_batch(chosen[:1])
+    tracemalloc.start()
+    try:
+        np.testing.assert_array_equal(source.read_batch(chosen)["label"], chosen)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    source.close()
+
+    assert peak < 6 << 20  # at once, it took 17 MB
 
 
 def test_a_split_of_a_thousand_shards_opens_without_a_look_into_them(tmp_path: Path, rng: np.random.Generator) -> None:
