@@ -60,6 +60,11 @@ class Session:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        """Of the process itself."""
+        return self._process.pid
+
     def ask(self, do: str, *, timeout_s: float = 300, **arguments: Any) -> dict[str, Any]:
         """Return the answer to one question.
 
@@ -131,8 +136,11 @@ class Session:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):  # it has ended
-            os.killpg(self._process.pid, number)
+        # Those whose workers have sessions of their own, as arrayfeed's, would go on working ahead in others' turns.
+        groups = {int(said[2]) for said in descendants(self._process.pid).values()}
+        for group in (self._process.pid, *sorted(groups - {self._process.pid})):
+            with suppress(ProcessLookupError):  # it has ended
+                os.killpg(group, number)
 
     def __enter__(self) -> Self:
         return self

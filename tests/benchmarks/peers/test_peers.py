@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.peers.data import WORKLOADS, make
 from benchmarks.peers.directory import write_directory
+from benchmarks.peers.processes import descendants
 from benchmarks.peers.session import Session
 
 COUNTS = {"a": 300, "b": 300, "c": 70, "d": 60, "e": 300, "f": 40, "j": 300}
@@ -38,6 +40,23 @@ def test_an_epoch_of_ours_holds_every_record_of_the_arrays_once(tmp_path: Path, 
     assert checked["complete"], checked
     assert timed["whole"] and timed["epochs"] == 1
     assert timed["epoch_s"] >= timed["first_s"] > 0
+
+
+def test_a_peer_whose_turn_it_is_not_stands_still_workers_and_all(tmp_path: Path) -> None:
+    """Those in sessions of their own, too; then it goes on where it stood."""
+    data = make("a", tmp_path, 300)
+    write_directory(data)
+    with start("arrayfeed", data, tmp_path, "workers") as ours:
+        ours.ask("epochs", limit_s=0.1)
+        ours.pause()
+        end = time.monotonic() + 10
+        while {said[0] for said in descendants(ours.pid).values()} != {"T"} and time.monotonic() < end:
+            time.sleep(0.01)
+        stopped = descendants(ours.pid)
+        ours.resume()
+        assert ours.ask("epochs", limit_s=0.1)["rate"] > 0
+
+    assert len(stopped) >= 3 and {said[0] for said in stopped.values()} == {"T"}  # a warden and two workers
 
 
 def test_a_record_left_out_or_given_twice_is_told(tmp_path: Path) -> None:
