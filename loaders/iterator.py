@@ -117,6 +117,7 @@ class LoaderIterator(Iterator[Any]):
         return batch
 
     def _next_slowly(self) -> Any:
+        """Return the next batch, whatever has to be begun, waited for or done to it."""
         loader = self._loader
         # A batch that is there is not waited for.
         asked = None if self._ready and loader._converter is None else perf_counter()

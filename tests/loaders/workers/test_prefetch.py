@@ -258,13 +258,17 @@ def test_an_error_of_the_jobs_comes_behind_the_results_before_it() -> None:
 def test_who_waits_gets_a_result_before_the_next_is_made() -> None:
     """Though the thread goes on at once, with work that does not let go of Python's lock."""
     happened: list[str] = []
+    holder: list[Prefetcher[int]] = []
 
     def work(job: int) -> int:
+        while not (holder and holder[0]._channel.is_awaited):
+            time.sleep(0.0001)
         sum(range(1_000_000))  # one call into C
         happened.append(f"made {job}")
         return job
 
     prefetcher = Prefetcher(iter(range(8)), work, ahead=2)
+    holder.append(prefetcher)
     for job in prefetcher:
         happened.append(f"took {job}")
 
@@ -303,10 +307,10 @@ def test_light_work_stays_with_the_thread_while_nobody_waits_for_it() -> None:
         return job
 
     prefetcher = Prefetcher(iter(range(20)), work, ahead=2, is_light=lambda job: True)
-    for taken in range(1, 21):
-        next(prefetcher)
-        while len(made_by) < min(20, taken + 2):
+    for taken in range(20):
+        while prefetcher.ready < min(2, 20 - taken):
             time.sleep(0.0001)
+        next(prefetcher)
 
     assert made_by == ["arrayfeed-prefetch"] * 20
 
