@@ -263,6 +263,7 @@ def test_who_waits_gets_a_result_before_the_next_is_made() -> None:
     def work(job: int) -> int:
         while not (holder and holder[0]._channel.is_awaited):
             time.sleep(0.0001)
+        happened.append(f"began {job}")
         sum(range(1_000_000))  # one call into C
         happened.append(f"made {job}")
         return job
@@ -272,7 +273,7 @@ def test_who_waits_gets_a_result_before_the_next_is_made() -> None:
     for job in prefetcher:
         happened.append(f"took {job}")
 
-    assert happened == [f"{what} {job}" for job in range(8) for what in ("made", "took")]
+    assert happened == [f"{what} {job}" for job in range(8) for what in ("began", "made", "took")]
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 5])
