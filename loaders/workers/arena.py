@@ -33,6 +33,7 @@ class Arena:
       capacity: Bytes of address space, a power of two.
       in_memory: Whether it is a memfd; else it is backed by a disk, which can be full.
       memory: All of it, uint8 of shape ``[capacity]``; zero until written.
+      address: Where that begins in this process.
     """
 
     def __init__(self, fd: int, capacity: int, in_memory: bool) -> None:
@@ -40,8 +41,10 @@ class Arena:
         self.capacity = capacity
         self.in_memory = in_memory
         self._map = mmap.mmap(fd, capacity)
+        self._pid = os.getpid()
         self._finalizer = weakref.finalize(self, os.close, fd)
         self.memory: npt.NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
+        self.address: int = self.memory.ctypes.data
 
     @classmethod
     def create(cls, *, use_memfd: bool = True) -> Arena:
@@ -77,8 +80,11 @@ class Arena:
             os.posix_fallocate(self.fd, start, nbytes)
 
     def release(self, start: int, nbytes: int) -> None:
-        """Give the memory of a part back to the system, where it can be done; it reads as zeros then."""
-        if hasattr(mmap, "MADV_REMOVE"):
+        """Give the memory of a part back to the system, where it can be done; it reads as zeros then.
+
+        Not in a forked child, which drops its copies of arrays that its parent goes on reading.
+        """
+        if hasattr(mmap, "MADV_REMOVE") and os.getpid() == self._pid:
             self._map.madvise(mmap.MADV_REMOVE, start, -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
 
     def copy_on_write(self, start: int, nbytes: int) -> npt.NDArray[Any]:

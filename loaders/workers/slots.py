@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -45,19 +46,22 @@ class Slot:
     touched: int = 0
 
 
-class _Loan:
-    """What the arrays of a batch keep alive, and what keeps their memory alive; its end returns the slot."""
+class _Lent:
+    """What the arrays of a batch keep alive, and what keeps their memory alive."""
 
-    __slots__ = ("__array_interface__", "_slot", "_slots", "_used")
+    __slots__ = ("__array_interface__", "__weakref__", "_slots")
 
-    def __init__(self, slots: Slots, slot: Slot, used: int, address: int) -> None:
+    def __init__(self, slots: Slots, used: int, address: int) -> None:
         self.__array_interface__ = {"data": (address, False), "shape": (used,), "typestr": "|u1", "version": 3}
         self._slots = slots
-        self._slot = slot
-        self._used = used
 
-    def __del__(self) -> None:
-        self._slots.give_back(self._slot, self._used)
+
+class _Loan(weakref.ref[_Lent]):
+    """A slot that is lent; it calls back once no array looks at it any more."""
+
+    __slots__ = ("slot", "used")
+    slot: Slot
+    used: int
 
 
 class Slots:
@@ -87,7 +91,8 @@ class Slots:
         self._largest_seen = 0
         self._warm: list[Slot] = []  # unused, with memory
         self._cold: list[Slot] = []  # unused, without
-        self._returned: deque[tuple[Slot, int]] = deque()
+        self._loans: dict[int, _Loan] = {}  # by start
+        self._returned: deque[_Loan] = deque()
         self._lock = threading.Lock()
         self._lent_bytes = 0
         self._lent_space = 0
@@ -150,12 +155,12 @@ class Slots:
             if not full and used > _SMALL_BYTES:
                 self._lent_bytes += used
                 self._lent_space += slot.size
-                address = self._arena.memory.ctypes.data + slot.start
+                address = self._arena.address + slot.start
                 if self._pinning is not None:
                     nbytes = -(-max(used, self._largest_seen) // _PINNED_BYTES) * _PINNED_BYTES
                     slot.touched = max(slot.touched, nbytes)
                     self._pinning.pin(address, nbytes)
-                return np.asarray(_Loan(self, slot, used, address))
+                return np.asarray(self._lend(slot, used, address))
         if full and not self._said:
             self._said = True
             _log.warning(
@@ -168,9 +173,19 @@ class Slots:
         self.free(slot)
         return copy
 
-    def give_back(self, slot: Slot, used: int) -> None:
+    def _lend(self, slot: Slot, used: int, address: int) -> _Lent:
+        lent = _Lent(self, used, address)
+        # Python loses a Ctrl-C that comes while a callback or a ``__del__`` runs, which after every batch is 3 us in which
+        # nobody can end the program. So what needs no more than a note, since its memory is kept, is noted by C code.
+        is_kept = len(self._loans) < self._spare
+        loan = _Loan(lent, self._returned.append if is_kept else self._give_back)
+        loan.slot, loan.used = slot, used
+        self._loans[slot.start] = loan
+        return lent
+
+    def _give_back(self, loan: _Loan) -> None:
         """Take back what was lent, if not right now, then with the next call: a collector's thread may hold the lock."""
-        self._returned.append((slot, used))
+        self._returned.append(loan)
         if self._lock.acquire(blocking=False):
             try:
                 self._take_back()
@@ -179,8 +194,10 @@ class Slots:
 
     def _take_back(self) -> None:
         while self._returned:
-            slot, used = self._returned.popleft()
-            self._lent_bytes -= used
+            loan = self._returned.popleft()
+            slot = loan.slot
+            del self._loans[slot.start]
+            self._lent_bytes -= loan.used
             self._lent_space -= slot.size
             self._free(slot)
 
@@ -195,7 +212,7 @@ class Slots:
 
     def _drop_memory(self, slot: Slot) -> None:
         if self._pinning is not None:
-            self._pinning.unpin(self._arena.memory.ctypes.data + slot.start)
+            self._pinning.unpin(self._arena.address + slot.start)
         if slot.touched:
             self._arena.release(slot.start, slot.touched)
             slot.touched = 0

@@ -212,6 +212,35 @@ def test_memory_that_was_held_is_given_back() -> None:
     assert shared_bytes() < 30 << 20
 
 
+def test_no_line_of_python_runs_when_a_batch_is_dropped() -> None:
+    """Ctrl-C that comes while a finalizer runs is lost, and training goes on; so what ends with every batch runs none."""
+    iterator = iter(DataLoader(Numbers(200, width=LARGE), num_workers=2))
+    called = []
+    for _ in range(100):
+        batch = next(iterator)
+        shared = batch["x"].base is not None
+        sys.setprofile(lambda frame, event, argument: called.append((event, frame.f_code.co_qualname)))
+        del batch
+        sys.setprofile(None)
+
+    assert shared
+    assert {name for event, name in called if event == "call"} == set()
+
+
+def test_a_forked_child_leaves_its_parents_batches_alone() -> None:
+    """It drops them, all but a few of them beyond what is kept; they used to turn to zeros in the parent."""
+    iterator = iter(DataLoader(Numbers(100, width=LARGE), num_workers=2))
+    held = [next(iterator) for _ in range(100)]
+
+    child = os.fork()
+    if not child:
+        held.clear()
+        os._exit(0)
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert all(batch["x"].min() == batch["x"].max() == k for k, batch in enumerate(held))
+
+
 def test_beyond_the_limit_batches_are_copied_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     """All stay intact; those beyond the limit lie in private memory."""
     fetcher = Fetcher(Numbers(40, width=LARGE))
