@@ -91,9 +91,15 @@ class ExampleDataSource(BaseSource[dict[str, Any]]):
         return batches
 
     def defer_batches(self, indices: Indices, bounds: Sequence[int]) -> list[Deferred] | None:
-        """Return what ``read_batches`` does, large arrays still to be gathered; None where that is of no use."""
+        """Return what ``read_batches`` does, large arrays still to be gathered; None where that is of no use.
+
+        Args:
+          indices: int64, which nobody else changes meanwhile; a copy of many takes longer than looking them up.
+        """
         where = self.records.located()
-        return None if where is None else self._plan.defer_known(where, self._normalise(indices), bounds)
+        if where is None:
+            return None
+        return self._plan.defer_known(where, indices if self._are_within(indices) else self._normalise(indices), bounds)
 
     def _will_need(self, indices: Indices) -> int:
         return self.records._will_need(indices)

@@ -313,16 +313,20 @@ class BaseSource(ABC, Sequence[T]):
                 raise TypeError("indices must be integers, got bool; np.flatnonzero(mask) gives the indices of a mask")
             # Python integers past 64 bits, floats and anything else: judged one by one, as single reads are.
             array = np.array([self._normalise_one(index) for index in indices], np.int64)
-        length = len(self)
-        # As unsigned numbers, negative ones are the largest: most arrays take one look.
-        if array.dtype == np.int64 and array.size and 0 <= array[array.view(np.uint64).argmax()] < length:
+        if array.dtype == np.int64 and self._are_within(array):
             return array
+        length = len(self)
         bad = (array < -length) | (array >= length)
         if bad.any():
             raise IndexError(self._out_of_range(int(array[bad.argmax()])))
         result = array.astype(np.int64, copy=False)
         negative = result < 0
         return np.where(negative, result + length, result) if negative.any() else result
+
+    def _are_within(self, indices: Indices) -> bool:
+        """Return whether all, at least one, lie within ``[0, len(self))``: most do, and one look tells."""
+        # As unsigned numbers, negative ones are the largest.
+        return bool(indices.size and 0 <= indices[indices.view(np.uint64).argmax()] < len(self))
 
     def _normalise_one(self, index: SupportsIndex) -> int:
         number = operator.index(index)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
+from operator import sub
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..datasource.end_to_end import EndToEnd
 from .chunk import Chunk, join, listed
 from .fetch import Fetcher
 from .packed import copied, pack_later
-from .plan import BatchPlan, Cursor, SpanPlan
+from .plan import BatchPlan, Cursor, Run, SpanPlan
 from .regroup import Group, Regrouper
 from .runs import Made
 from .state.order import Order
@@ -82,16 +83,10 @@ class Batches:
 
     def _take(self, made: Made) -> tuple[list[Ready], Exception | None]:
         run = made.run
-        spans = pairwise(run.bounds)
         if not self._fetcher.makes_chunks:
-            # Named tuples made without their own constructors, which are Python: 0.7 us less of 23 for a small batch.
-            new, epoch = tuple.__new__, run.epoch
-            ready = [
-                new(Ready, (batch, new(Cursor, (epoch, stop, 0, ())), stop - start, stop))
-                for batch, (start, stop) in zip(made.batches, spans, strict=False)
-            ]
-            return ready, made.error
-        ready = []
+            return _make_ready(made.batches, run), made.error
+        spans = pairwise(run.bounds)
+        ready: list[Ready] = []
         try:
             for chunk, (start, stop) in zip(made.batches, spans, strict=False):
                 self._cut(chunk, run.epoch, start, stop, ready)
@@ -148,3 +143,10 @@ class Batches:
         first = int(positions[0])
         records: list[int] = self._order.records(epoch, first, int(positions[-1]) + 1)[positions - first][rows].tolist()
         return records
+
+
+def _make_ready(batches: list[Any], run: Run) -> list[Ready]:
+    """Return batches of a run, ready; made by ``map``, with no Python for each: 0.5 us of a small one's 30 in place of 0.75."""
+    new, stops = tuple.__new__, run.bounds[1 : len(batches) + 1]
+    cursors = map(new, repeat(Cursor), zip(repeat(run.epoch), stops, repeat(0), repeat(()), strict=False))
+    return list(map(new, repeat(Ready), zip(batches, cursors, map(sub, stops, run.bounds), stops, strict=True)))

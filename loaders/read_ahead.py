@@ -55,10 +55,9 @@ class ReadAhead:
         count = end - self._reached
         if count <= 0:
             return -1
-        records = self._order.records(self._epoch, self._reached, end)
-        if not self._is_of_use and not self._will_need(records[:1]):  # of one, which costs less
-            return 0
-        told = self._will_need(records)
+        if not self._is_of_use and not self._will_need(self._order.records(self._epoch, end - 1, end)):
+            return 0  # so said of one, which costs less than of all
+        told = self._will_need(self._order.records(self._epoch, self._reached, end))
         self._reached, self._is_of_use = end, True
         if told:
             self._ahead = max(1, min(_MOST_RECORDS, _BYTES * count // told))

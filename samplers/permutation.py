@@ -67,6 +67,13 @@ class Permutation:
             return self._cipher.forward(numbers.view(np.uint64)).view(np.int64)
         return self._images().take(numbers).astype(np.int64)  # 0.7 of the time of indexing
 
+    def along(self, numbers: range) -> _I64:
+        """Return the images of numbers at a regular step, at least one, as `forward` does: from a table, in a sixth of its
+        time."""
+        if self._cipher is not None:
+            return self.forward(np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64))
+        return self._images()[numbers.start : numbers.stop : numbers.step].astype(np.int64)
+
     def inverse(self, images: _I64) -> _I64:
         """Return the numbers that have these images; undoes `forward`. Bounds as there."""
         if self._cipher is not None:

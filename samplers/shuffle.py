@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from .keys import epoch_keys, root_words, seed_as_json
+from .keys import epoch_key, epoch_keys, root_words, seed_as_json
 from .permutation import ORDER_VERSION, Permutation
 from .protocol import Indices
 from .table import shuffled_rows
@@ -41,8 +41,7 @@ class Shuffle:
         # Two threads may both make it; both make the same one. The pair is one attribute, so that it is read at once.
         latest = self._latest
         if latest is None or latest[0] != epoch:
-            first, second = epoch_keys(self._root, np.array([epoch], np.int64))
-            self._latest = latest = (epoch, Permutation(self.length, (int(first[0]), int(second[0]))))
+            self._latest = latest = (epoch, Permutation(self.length, epoch_key(self._root, epoch)))
         return latest[1]
 
     def across(self, epochs: npt.NDArray[np.int64], places: Indices) -> Indices:

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from arrayfeed.samplers import Permutation
 from arrayfeed.samplers.cipher import Cipher
-from arrayfeed.samplers.keys import epoch_keys, mix, mix_words, root_words, seed_as_json
+from arrayfeed.samplers.keys import epoch_key, epoch_keys, mix, mix_words, root_words, seed_as_json
 from arrayfeed.samplers.table import TABLE_LIMIT, shuffled_rows
 
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
@@ -96,6 +96,16 @@ def test_arrays_of_any_shape_and_stride_are_mapped_alike(length: int) -> None:
     assert np.array_equal(permutation.forward(numbers), images), "the input must not change"
 
 
+@pytest.mark.parametrize("length", [1, 1000, TABLE_LIMIT, TABLE_LIMIT + 1])
+def test_images_along_a_range_are_those_of_its_numbers(length: int) -> None:
+    """From any number, to any, at any step that goes up."""
+    permutation = Permutation(length, KEY)
+    for numbers in (range(length), range(length - 1, length), range(0, length, 3), range(length // 3, length // 2 + 1, 7)):
+        found = permutation.along(numbers)
+        assert found.dtype == np.int64 and found.flags.writeable
+        assert found.tolist() == permutation.forward(np.array(numbers)).tolist()
+
+
 def test_rows_of_a_table_are_the_permutations_of_their_keys() -> None:
     """Many short permutations at once are those that each key gives alone, however many are made in one step."""
     root = root_words(3, "test")
@@ -139,6 +149,15 @@ def test_mixing_words_one_by_one_or_as_an_array_is_the_same() -> None:
 
     assert mixed.tolist() == [mix(word) for word in words.tolist()]
     assert len(set(mixed.tolist())) == 1000
+
+
+def test_the_key_of_one_epoch_is_that_among_many() -> None:
+    """Whether made by Python's integers or by NumPy; of epochs that no loop reaches, too."""
+    root = root_words(7, "test")
+    epochs = np.array([0, 1, 2, 1000, 1 << 40, (1 << 63) - 1])
+    first, second = epoch_keys(root, epochs)
+
+    assert [epoch_key(root, epoch) for epoch in epochs.tolist()] == [*zip(first.tolist(), second.tolist(), strict=True)]
 
 
 def test_seeds_fit_into_states() -> None:

@@ -253,7 +253,7 @@ def test_beyond_the_limit_batches_are_copied_and_that_is_said_once(caplog: pytes
         limit_bytes=10 * 8 * LARGE,
     )
     lane, number = pool.enter()
-    held = []
+    held: list[Any] = []
     with caplog.at_level(logging.WARNING, "arrayfeed"):
         for k in range(40):
             order = pool.order(Run(0, (k, k + 1)), lane, number)
