@@ -201,7 +201,7 @@ _LIST = [
         _IMAGES,
         limit_s=1.5,
         rounds=7,
-        note="Turns of 1.5 s: a whole epoch takes the fastest 0.4 s, and cut short at half a second, one that takes 0.6 is half "
+        note="Turns of 1.5 s: a whole epoch takes the fastest 0.4 s; cut short at half a second, one that takes 0.6 is mostly "
         "its beginning.",
     ),
     Workload(
