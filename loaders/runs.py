@@ -32,6 +32,7 @@ _RUN_BATCHES = 64
 #: Once all records of a source are known, looking up where they are is all that is left: of so many at a time, as the tables of
 #: a small source stay in the cache meanwhile. An epoch of 60,000 small images takes 0.93 of the time of runs of 64 batches.
 _RUN_RECORDS = 1 << 16
+_SETTLED_BATCHES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ class RunMaker:
         """Return how many batches like one of a run the next may be of."""
         if type(batch) is Deferred:
             # There are only addresses: the longer the run, the less its some 30 array operations cost.
-            return max(_RUN_BATCHES, _RUN_RECORDS // records) if batch.is_settled else _RUN_BATCHES
+            settled = max(_RUN_BATCHES, min(_SETTLED_BATCHES, _RUN_RECORDS // records))
+            return settled if batch.is_settled else _RUN_BATCHES
         if self._defers == "all" and self._fetcher.lays:
             return _RUN_BATCHES
         return min(_RUN_BATCHES, _RUN_BYTES // max(1, nbytes))

@@ -331,7 +331,7 @@ def test_runs_of_small_batches_are_light_once_all_records_are_known(tmp_path: Pa
     source.read_batch(np.arange(3000))
     assert maker.max_batches() == 64
     assert maker.make(Run(0, (30, 40, 50))).is_light
-    assert maker.max_batches() == (1 << 16) // 10  # nothing is left to wait for in a longer run
+    assert maker.max_batches() == 512  # nothing is left to wait for in a longer run
     assert not maker.make(Run(0, (50, 60))).is_light
     transforming = RunMaker(Fetcher(source, Chain([dict], 0)), order, defers="all")
     assert not transforming.make(Run(1, (10, 20, 30))).is_light
