@@ -216,12 +216,16 @@ def test_no_line_of_python_runs_when_a_batch_is_dropped() -> None:
     """Ctrl-C that comes while a finalizer runs is lost, and training goes on; so what ends with every batch runs none."""
     iterator = iter(DataLoader(Numbers(200, width=LARGE), num_workers=2))
     called = []
-    for _ in range(100):
-        batch = next(iterator)
-        shared = batch["x"].base is not None
-        sys.setprofile(lambda frame, event, argument: called.append((event, frame.f_code.co_qualname)))
-        del batch
-        sys.setprofile(None)
+    gc.disable()  # what other tests left may have finalizers
+    try:
+        for _ in range(100):
+            batch = next(iterator)
+            shared = batch["x"].base is not None
+            sys.setprofile(lambda frame, event, argument: called.append((event, frame.f_code.co_qualname)))
+            del batch
+            sys.setprofile(None)
+    finally:
+        gc.enable()
 
     assert shared
     assert {name for event, name in called if event == "call"} == set()
@@ -234,8 +238,10 @@ def test_a_forked_child_leaves_its_parents_batches_alone() -> None:
 
     child = os.fork()
     if not child:
-        held.clear()
-        os._exit(0)
+        try:
+            held.clear()
+        finally:
+            os._exit(0)
 
     assert os.waitpid(child, 0)[1] == 0
     assert all(batch["x"].min() == batch["x"].max() == k for k, batch in enumerate(held))
