@@ -201,8 +201,7 @@ _LIST = [
         _IMAGES,
         limit_s=1.5,
         rounds=7,
-        note="Turns of 1.5 s: a whole epoch takes the fastest 0.4 s; cut short at half a second, one that takes 0.6 is mostly "
-        "its beginning.",
+        note="Turns of 1.5 s, which are three epochs of the fastest: of half a second, much would be an epoch's beginning.",
     ),
     Workload(
         "c",
