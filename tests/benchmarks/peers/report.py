@@ -30,9 +30,9 @@ the name of its module, `tests/benchmarks/peers/peer_<peer>.py`.
 How: every peer writes the same data in the format that its documents recommend, and is opened in its default and in its best
 documented configurations, within two cores. One epoch is read whole and its records are compared with the data by a checksum
 that does not depend on their order; its peak memory is that of the whole process tree (PSS). (A peer of the same version is
-checked once over the same data, and its format is written once.) Then all peers are opened and
-stopped, and take turns: in every round each runs for half a second to three, in another order, while the others stand still. An epoch
-that takes longer is cut short and told from its rate after the first batch.
+checked once over the same data, and its format is written once.) Then all peers are opened and stopped, and take turns: in
+every round each runs for half a second to three, in another order, while the others stand still. An epoch that takes longer
+is cut short and told from its rate after the first batch.
 
 - *records/s* is the median of the rounds, with their range; in (d) a record is a window of 2,048 tokens.
 - *ours / theirs* is the median of the ratios round by round, with their range: above 1, arrayfeed is faster.
