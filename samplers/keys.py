@@ -73,7 +73,7 @@ def epoch_keys(root: tuple[int, int, int, int], epochs: npt.NDArray[np.int64]) -
 
 
 def epoch_key(root: tuple[int, int, int, int], epoch: int) -> tuple[int, int]:
-    """Return the key of one epoch, as `epoch_keys` does of many, by Python's integers: 4 us in place of 60."""
+    """Return the key of one epoch, as `epoch_keys` does of many, by Python's integers: 2 us in place of 50."""
     first = mix((epoch * GOLDEN + root[0]) & MASK64)
     first = (first + root[1]) & MASK64
     return first, (mix(first ^ root[2]) + root[3]) & MASK64

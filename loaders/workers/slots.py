@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -56,12 +56,8 @@ class _Lent:
         self._slots = slots
 
 
-class _Loan(weakref.ref[_Lent]):
-    """A slot that is lent; it calls back once no array looks at it any more."""
-
-    __slots__ = ("slot", "used")
-    slot: Slot
-    used: int
+#: Calls back once no array looks at what is lent any more.
+_Loan: TypeAlias = "weakref.ref[_Lent]"
 
 
 class Slots:
@@ -91,7 +87,7 @@ class Slots:
         self._largest_seen = 0
         self._warm: list[Slot] = []  # unused, with memory
         self._cold: list[Slot] = []  # unused, without
-        self._loans: dict[int, _Loan] = {}  # by start
+        self._loans: dict[int, tuple[_Loan, Slot, int]] = {}  # by the reference's id: it, the slot, bytes used
         self._returned: deque[_Loan] = deque()
         self._lock = threading.Lock()
         self._lent_bytes = 0
@@ -178,9 +174,8 @@ class Slots:
         # Python loses a Ctrl-C that comes while a callback or a ``__del__`` runs, which after every batch is 3 us in which
         # nobody can end the program. So what needs no more than a note, since its memory is kept, is noted by C code.
         is_kept = len(self._loans) < self._spare
-        loan = _Loan(lent, self._returned.append if is_kept else self._give_back)
-        loan.slot, loan.used = slot, used
-        self._loans[slot.start] = loan
+        loan = weakref.ref(lent, self._returned.append if is_kept else self._give_back)
+        self._loans[id(loan)] = loan, slot, used
         return lent
 
     def _give_back(self, loan: _Loan) -> None:
@@ -194,10 +189,11 @@ class Slots:
 
     def _take_back(self) -> None:
         while self._returned:
-            loan = self._returned.popleft()
-            slot = loan.slot
-            del self._loans[slot.start]
-            self._lent_bytes -= loan.used
+            lent = self._loans.pop(id(self._returned.popleft()), None)
+            if lent is None:
+                continue  # Ctrl-C came before it was noted
+            _, slot, used = lent
+            self._lent_bytes -= used
             self._lent_space -= slot.size
             self._free(slot)
 
