@@ -171,22 +171,19 @@ class OrderedSampler(ABC):
             return (indices, np.empty(0, np.bool_)) if with_mask else indices
         first, last = start // self._epoch_length, (stop - 1) // self._epoch_length
         if first == last:
-            start, stop, count = start - first * self._epoch_length, stop - first * self._epoch_length, self._stripe.shard.count
-            along = range(self._stripe.to_global(start), self._stripe.to_global(stop), count)
-            if not with_mask and along[-1] < self._stripe.length:
+            begin, stripe = first * self._epoch_length, self._stripe
+            along = range(stripe.to_global(start - begin), stripe.to_global(stop - begin), stripe.shard.count)
+            if not with_mask and along[-1] < stripe.length:
                 return self._order_along(self._epoch + first, along)
-            return self._take(None, self._epoch + first, np.arange(start, stop, dtype=np.int64), with_mask)
-        epochs, places = self._split(start, stop)
+            places = np.arange(along.start, along.stop, along.step, dtype=np.int64)
+            return self._take(None, self._epoch + first, places, with_mask)
+        epochs, places = self.global_places(start, stop)
         return self._take(epochs, 0, places, with_mask)
 
     def _take(
         self, epochs: npt.NDArray[np.int64] | None, epoch: int, places: Indices, with_mask: bool
     ) -> Indices | tuple[Indices, Mask]:
-        """Return the indices at this rank's places: of one epoch, or of `epochs` where that is an array."""
-        count, index = self._stripe.shard.count, self._stripe.shard.index
-        if count > 1:
-            places *= count
-            places += index
+        """Return the indices at global places, padding among them: of one epoch, or of `epochs` where that is an array."""
         mask = places < self._stripe.length if with_mask else None
         if self._stripe.tail == "pad" and places.max() >= self._stripe.length:
             # Padding repeats the order's last places, backwards: they are most like those that it stands beside.
@@ -204,8 +201,14 @@ class OrderedSampler(ABC):
         start, stop = operator.index(start), operator.index(stop)
         if not 0 <= start <= stop <= self.end:
             raise IndexError(f"global_places({start}, {stop}) is out of range for {self._extent()}")
-        epochs, places = self._split(start, stop)
-        return epochs, places * self._stripe.shard.count + self._stripe.shard.index
+        places = np.arange(start, stop, dtype=np.int64)
+        epochs = places // max(1, self._epoch_length)  # by a scalar: a tenth of the time of divmod
+        places -= epochs * self._epoch_length
+        epochs += self._epoch
+        if self._stripe.shard.count > 1:
+            places *= self._stripe.shard.count
+            places += self._stripe.shard.index
+        return epochs, places
 
     def places_in(self, length: int) -> int:
         """Return how many positions this rank would have in an order of `length` places, padding included."""
@@ -221,14 +224,6 @@ class OrderedSampler(ABC):
         if outside.any():
             raise IndexError(f"place {places[outside.argmax()]} is out of range for {self._stripe.length} places")
         return self._order(self._epoch, places) if len(places) else places
-
-    def _split(self, start: int, stop: int) -> tuple[npt.NDArray[np.int64], Indices]:
-        """Return the epoch and this rank's place in it of consecutive positions."""
-        places = np.arange(start, stop, dtype=np.int64)
-        epochs = places // max(1, self._epoch_length)  # by a scalar: a tenth of the time of divmod
-        places -= epochs * self._epoch_length
-        epochs += self._epoch
-        return epochs, places
 
     def epoch_of(self, position: int) -> int:
         """Return the epoch that a position belongs to, ``0 <= position``.

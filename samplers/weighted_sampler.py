@@ -9,7 +9,7 @@ import numpy.typing as npt
 from .alias import AliasTable
 from .arrays import digest, weight_array
 from .base import OrderedSampler, check_count
-from .keys import GOLDEN, epoch_keys, mix_words, root_words, seed_as_json
+from .keys import GOLDEN, epoch_key, mix_words, root_words, seed_as_json
 from .protocol import Indices
 from .shard import ShardOptions
 from .stripe import Tail
@@ -97,12 +97,12 @@ class WeightedSampler(OrderedSampler):
 
     def _words(self, epoch: int, numbers: npt.NDArray[np.int64], kind: int) -> _U64:
         """Return a random word for each number, of an epoch."""
-        first, second = epoch_keys(self._root, np.array([epoch], np.int64))
+        first, second = map(np.uint64, epoch_key(self._root, epoch))
         words = numbers.astype(np.uint64)
         words *= np.uint64(GOLDEN)
-        words += first[0] if kind == 0 else second[0]
+        words += first if kind == 0 else second
         mix_words(words)
-        words ^= second[0] if kind == 0 else first[0]
+        words ^= second if kind == 0 else first
         return mix_words(words)
 
     def _sort(self, epoch: int) -> Indices:
