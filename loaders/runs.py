@@ -103,11 +103,10 @@ class RunMaker:
 
     def _limit(self, batch: Any, nbytes: int, records: int) -> int:
         """Return how many batches like one of a run the next may be of."""
-        if type(batch) is Deferred:
-            # There are only addresses: the longer the run, the less its some 30 array operations cost.
-            settled = max(_RUN_BATCHES, min(_SETTLED_BATCHES, _RUN_RECORDS // records))
-            return settled if batch.is_settled else _RUN_BATCHES
-        if self._defers == "all" and self._fetcher.lays:
+        # Of deferred batches only the addresses are there: the longer the run, the less its some 30 array operations cost.
+        if type(batch) is Deferred and batch.is_settled:
+            return max(_RUN_BATCHES, min(_SETTLED_BATCHES, _RUN_RECORDS // records))
+        if type(batch) is Deferred or (self._defers == "all" and self._fetcher.lays):
             return _RUN_BATCHES
         return min(_RUN_BATCHES, _RUN_BYTES // max(1, nbytes))
 

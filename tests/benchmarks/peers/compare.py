@@ -175,7 +175,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", default="all", help="letters, with commas")
     parser.add_argument("--peers", default="all", help=f"of {', '.join(PEERS)}")
-    parser.add_argument("--rounds", type=int, help="turns of each peer, for all workloads; by default 5, of (a) more")
+    parser.add_argument("--rounds", type=int, help="turns of each peer, for all workloads; by default 5, of (a) and (b) more")
     parser.add_argument("--limit", type=float, help="seconds after which an epoch is cut short, for all workloads")
     parser.add_argument("--check", type=float, default=90.0, help="seconds that a peer has for an epoch that is checked")
     parser.add_argument("--count", type=int, help="records, in place of each workload's own number")

@@ -46,8 +46,9 @@ class Target:
         return Spread.of(ratios) if ratios else None
 
 
+_OF_NUMPY = Target("a", "NumPy in memory", 0.8, "default", ("numpy",))
 TARGETS = [
-    Target("a", "NumPy in memory", 0.8, "default", ("numpy",)),
+    _OF_NUMPY,
     Target("a", "NumPy in memory, by the first epoch after opening", 0.8, "default", ("numpy",), None, "fresh", "epoch"),
     Target("a", "NumPy that reads its arrays first, by first epochs", 0.8, "default", ("numpy",), None, "fresh"),
     Target("a", "Sedpack's Rust batched iterator", 2, "default", ("sedpack",), "rust batched"),
@@ -123,9 +124,7 @@ def _flat_lines(results: Results) -> list[str]:
         spread = Spread.of([b / a for a, b in zip(few["seconds"], many["seconds"], strict=False)])
         lines.append(f"| (j) | first batch, 4 to 1,000 shards | flat | times {spread} | |")
     # Measured minutes apart, on a machine whose pace changes: so both are told by what NumPy did in the same rounds.
-    shares = [
-        Target(key, "", 0.0, "default", ("numpy",)).measure(results.workloads[key]) for key in "aj" if key in results.workloads
-    ]
+    shares = [_OF_NUMPY.measure(results.workloads[key]) for key in "aj" if key in results.workloads]
     if len(shares) == 2 and shares[0] is not None and shares[1] is not None:
         ratio = shares[1].median / shares[0].median
         lines.append(
